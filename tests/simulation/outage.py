@@ -2,14 +2,15 @@
 
 The consumer's queue is a list of moments: a copy is tried when it is visible, a failed try makes it
 visible again after the visibility timeout, and after the last one it goes to the DLQ, where the
-replay function gets it a second later. On FIFO every message is a group of its own.
+replay function gets it some seconds later, with others. On FIFO every message is a group of its
+own.
 """
 
 import heapq
 import random
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -18,13 +19,13 @@ from dlq_replay.aws.breaker_table import read_deletions
 from dlq_replay.replaying.breaker_worker import BreakerWorker
 from dlq_replay.replaying.measures import Metric, measure_batch, measure_dlq
 from dlq_replay.replaying.replay import BatchOutcome, Replayer
-from dlq_replay.replaying.sending import forever
+from dlq_replay.replaying.sending import Refused, forever
 from dlq_replay.rules.breaker import BreakerView, rules_for
 from dlq_replay.rules.decision import Hold, Park, Replay
 from dlq_replay.wire.attributes import Attributes
 from dlq_replay.wire.message import Message, SendEntry
-from tests.support.breaker_tables import FakeBreaker
-from tests.support.builders import policy, queue_arn, replayer, three_queues
+from tests.support.breaker_tables import FakeBreaker, denied
+from tests.support.builders import context, counter, policy, queue_arn, replayer, three_queues
 
 MINUTE = 60
 HOUR = 3600
@@ -33,6 +34,10 @@ START = 29_000_000 * 60
 """Second 0: the start of the outage, epoch seconds, at the start of a minute."""
 
 BATCH = 100
+BATCH_SECONDS = 7
+"""How long the poller gathers a batch: no part of a minute, of which each second has its share."""
+
+DLQ_VISIBILITY_SECONDS = 180
 
 
 def always(_: int) -> float:
@@ -61,8 +66,8 @@ class Scenario:
         faulty: so many of these more, in one minute, from second 0.
         transient_share: of all messages, fail until they are replayed.
         tenant_share: of all messages, fail throughout the outage; the others do not.
-        refused: messages that fail once and that no queue takes: they stay in the DLQ.
-        forged: attributes with which producers send every message.
+        refused: messages that can never succeed and that the parked queue refuses.
+        is_forged: whether producers send every message with a counter and a context, with times.
         visibility_seconds: of the main queue.
         is_fifo: every message is a group of its own.
         is_metric_known: whether the worker can read it.
@@ -70,6 +75,7 @@ class Scenario:
         has_history: whether there is a metric of the time before the first message.
         late_minutes: how late the metric is at a second, beyond the minutes that are allowed for.
         unpublished: seconds from and to which SQS publishes nothing of the queue.
+        has_table: whether the table of the breaker is there.
         has_breaker: whether there is one.
     """
 
@@ -90,7 +96,7 @@ class Scenario:
     transient_share: float = 0.0
     tenant_share: float | None = None
     refused: int = 0
-    forged: Attributes = field(default_factory=dict)
+    is_forged: bool = False
     visibility_seconds: int = 30
     is_fifo: bool = False
     is_metric_known: bool = True
@@ -98,6 +104,7 @@ class Scenario:
     has_history: bool = True
     late_minutes: Callable[[int], int] = lambda _: 0
     unpublished: tuple[int, int] = (0, 0)
+    has_table: bool = True
     has_breaker: bool = True
     seed: int = 1
 
@@ -137,6 +144,7 @@ class Outage:
         limits: each limit that came into force, with its second.
         alarms: how many stretches of time had a limit of 1.
         open: CircuitBreakersOpen, as the function published it, by second.
+        waiting: messages in the DLQ, by the second of a change.
     """
 
     MAX_RECEIVES = 5
@@ -156,17 +164,17 @@ class Outage:
         self.failed_tries = 0
         self.held = 0
         self.alarms = 0
-        self.in_dlq = 0
         self.replays: Counter[int] = Counter()
         self.limits: list[tuple[int, int | None]] = []
         self.open: dict[int, int] = {}
         self.waiting: dict[int, int] = {}
         self.deleted: Counter[int] = Counter()
-        self.table = FakeBreaker()
+        self.table = FakeBreaker() if scenario.has_table else FakeBreaker(faults=denied)
         self._main: defaultdict[int, list[int]] = defaultdict(list)
         self._dlq: defaultdict[int, list[int]] = defaultdict(list)
         self._working: defaultdict[int, list[int]] = defaultdict(list)
         self._in_work = 0
+        self._in_dlq = 0
         self._seconds: list[int] = []
         self._ready: deque[int] = deque()
         self._replayer = self._make_replayer()
@@ -234,8 +242,10 @@ class Outage:
         minutes = range(first_minute, self._newest_minute(request["EndTime"]))
         published = [minute for minute in minutes if self._is_published(minute)]
         first = self.rules.minute(START - self.scenario.before_seconds)
-        usual = round(60 * self.scenario.rate * (1 - self.scenario.poison_share))
-        deleted = {m: self.deleted[m] if m >= first else usual for m in published}
+        usual = 60 * self.scenario.rate * (1 - self.scenario.poison_share)
+        # Rounded as a whole: fewer than one a minute are not none in an hour.
+        before = {m: int(usual * (m + 1)) - int(usual * m) for m in published}
+        deleted = {m: self.deleted[m] if m >= first else before[m] for m in published}
         if not self.scenario.has_zeros:
             deleted = {minute: count for minute, count in deleted.items() if count}
         series = {"deleted": deleted, "active": dict.fromkeys(published, 0)}
@@ -284,12 +294,17 @@ class Outage:
             self._send(self.random.randint(0, 59), "faulty")
         for _ in range(scenario.refused):
             self._send(0, "refused")
+        _, _, parked = self._queues
+        bodies = [str(index) for index, one in enumerate(self.letters) if one.kind == "refused"]
+        parked.refuses = dict.fromkeys(bodies, Refused("denied"))
 
     def _send(self, second: int, kind: str) -> None:
         self.letters.append(Letter(second, kind))
         self._put(self._main, second, len(self.letters) - 1)
 
     def _put(self, queue: defaultdict[int, list[int]], second: int, index: int) -> None:
+        if queue is self._dlq:
+            second = -(-second // BATCH_SECONDS) * BATCH_SECONDS
         if not any(second in one for one in (self._main, self._dlq, self._working)):
             heapq.heappush(self._seconds, second)
         queue[second].append(index)
@@ -310,7 +325,7 @@ class Outage:
             if letter.tries == self.MAX_RECEIVES:
                 letter.tries = 0
                 letter.moved = self.second
-                self.in_dlq += 1
+                self._count_in_dlq(1)
                 self._put(self._dlq, self.second + 1, index)
             elif scenario.task_seconds:
                 self._in_work += 1
@@ -347,17 +362,20 @@ class Outage:
             letter = self.letters[index]
             if isinstance(step.fate, Park):
                 letter.parked = self.second
-                self.in_dlq -= 1
+                self._count_in_dlq(-1)
             elif isinstance(step.fate, Replay):
                 letter.was_replayed = True
                 letter.looks = 0
-                self.in_dlq -= 1
+                self._count_in_dlq(-1)
                 self.replays[self.rules.minute(self.now)] += 1
             elif isinstance(step.fate, Hold):
                 self.held += step.fate.by_breaker
                 if step.is_left:
                     letter.looks += 1
                     self._put(self._dlq, self.second + step.fate.wait_seconds, index)
+            else:
+                letter.looks += 1
+                self._put(self._dlq, self.second + DLQ_VISIBILITY_SECONDS, index)
         main, dlq, _ = self._queues
         for queue, sent in ((self._main, main.sent), (self._dlq, dlq.sent)):
             for entry in sent:
@@ -380,8 +398,18 @@ class Outage:
             system["MessageGroupId"] = f"group-{index}"
             system["SentTimestamp"] = str((START + letter.moved) * 1000)
             system["ApproximateReceiveCount"] = str(self.MAX_RECEIVES + 1 + letter.looks)
-        attributes = letter.entry.attributes if letter.entry else self.scenario.forged
+        attributes = letter.entry.attributes if letter.entry else self._given_attributes(index)
         return Message(f"m-{index}", str(index), attributes, system)
+
+    def _given_attributes(self, index: int) -> Attributes:
+        if not self.scenario.is_forged:
+            return {}
+        times = {"held_seconds": self.now - HOUR, "due_seconds": self.now + HOUR}
+        return {**counter("7"), **context(of_body=str(index), first_id="x", **times)}
+
+    def _count_in_dlq(self, change: int) -> None:
+        self._in_dlq += change
+        self.waiting[self.second] = self._in_dlq
 
     def _note(self, outcome: BatchOutcome) -> None:
         limit = BreakerView(self.table.numbers, self.now, self.rules).limit
@@ -391,4 +419,3 @@ class Outage:
         measured = measure_dlq(outcome, [measure_batch(outcome)], self.now, RETENTION_SECONDS)
         for is_open in measured[Metric.CIRCUIT_BREAKERS_OPEN]:
             self.open[self.second] = is_open
-        self.waiting[self.second] = self.in_dlq

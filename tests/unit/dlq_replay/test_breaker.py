@@ -119,6 +119,8 @@ FAULTY = LIMITED | {"limit": 20, "since": NOW - 3600, f"x{MINUTE}": 9}
 FAULTY |= counts("b", 20, range(MINUTE - 30, MINUTE)) | counts("n", 5, range(MINUTE - 30, MINUTE))
 RELAPSED = LIMITED | {"limit": 90, "full": 90, f"b{MINUTE}": 9, f"x{MINUTE}": 9}
 RELAPSED |= counts("n", 60, range(NEWEST - 60, MINUTE))
+RECOVERED = {"usual": 12, "pause": 0, "recovered": NOW - 300, f"b{MINUTE}": 9}
+RECOVERED |= counts("n", 60, range(NEWEST - 60, MINUTE))
 FAILING = counts("n", 60, range(NEWEST - 60, MINUTE)) | {f"b{MINUTE}": 9}
 
 
@@ -141,18 +143,16 @@ def late(minutes: int) -> dict[int, int]:
             {"limit": None},
         ),
         ({f"n{NEWEST - 1}": 60, f"n{NEWEST + 1}": 60, f"b{MINUTE}": 5}, deleted(60, 0, 1), {}),
-        # Minutes by which it was set say nothing of the recovery, those after them do.
-        (LIMITED | {"since": NEWEST * 60 + 240}, deleted(60, 60, 1), {"limit": 1}),
-        (LIMITED | {"since": NEWEST * 60 + 180}, deleted(60, 60, 1), {"limit": 20}),
-        # Full follows a load that grows while the limit lasts: the mean of the hour, or up to what
-        # is usual the ten minutes in which most failed.
+        # Minutes before the limit say nothing of the recovery.
+        (LIMITED | {"since": NEWEST * 60}, deleted(60, 60, 1), {"limit": 1}),
+        (LIMITED | {"since": NEWEST * 60 - 60}, deleted(60, 60, 1), {"limit": 20}),
+        # Full follows a load that grows while the limit lasts.
         (LIMITED | counts("n", 100, range(MINUTE - 60, MINUTE)), deleted(60, 0, 5), {"full": 300}),
-        (LIMITED | counts("n", 50, range(MINUTE - 9, MINUTE)), deleted(60, 0, 5), {"full": 135}),
-        (LIMITED | counts("n", 90, range(MINUTE - 9, MINUTE)), deleted(60, 0, 5), {"full": 180}),
         # It grows where faulty messages come back that did not before; not of an ill consumer.
         (FAULTY, deleted(60, 60, 5), {"limit": 35}),
         (FAULTY | {"since": NOW - 600}, deleted(60, 60, 5), {"limit": 20}),
-        (FAULTY, deleted(60, 40, 60), {"limit": 20}),
+        (FAULTY, deleted(60, 54, 60), {"limit": 35}),
+        (FAULTY, deleted(60, 53, 60), {"limit": 20}),
         (FAULTY | {"usual": 0}, deleted(0, 0, 60), {"limit": 20}),
         # A relapse sets 1 again, by minutes since full alone.
         (RELAPSED | {"since": NOW - 120}, deleted(60, 0, 30), {"limit": 90}),
@@ -162,11 +162,32 @@ def late(minutes: int) -> dict[int, int]:
             {"limit": 1, "full": 90, "usual": 3600},
         ),
         # When limits began stays known, and no silence is noted of a consumer that works.
-        (LIMITED | {"began": NOW - 9000}, deleted(60, 60, 5), {"limit": 20, "began": NOW - 9000}),
+        (
+            LIMITED | {"began": NOW - 9000},
+            deleted(60, 60, 5),
+            {"limit": 20, "began": NOW - 9000, "recovered": NOW},
+        ),
         (
             RELAPSED | {"since": NOW - 600, "began": NOW - 9000, "usual": 36000},
             deleted(60, 0, 1),
             {"limit": 90, "began": NOW - 9000, "silent_since": None, "read": MINUTE},
+        ),
+        # So is one that comes soon after full is over; an hour later all is new.
+        (RECOVERED, deleted(0, 0, 60), {"limit": None, "usual": 12, "recovered": NOW - 300}),
+        (
+            RECOVERED | {"usual": 3600, "recovered": NOW - 240},
+            deleted(60, 0, 60),
+            {"limit": None},
+        ),
+        (
+            RECOVERED | {"usual": 3600},
+            deleted(60, 0, 60),
+            {"limit": 1, "usual": 3600, "began": NOW},
+        ),
+        (
+            RECOVERED | {"recovered": NOW - 3600},
+            deleted(1, 0, 60),
+            {"limit": 1, "recovered": None},
         ),
         # A metric that cannot be read sets nothing, and ends a limit after ten minutes.
         ({f"b{MINUTE}": 99}, {}, {"limit": None}),

@@ -21,17 +21,9 @@ from dlq_replay.wire.message import Message
 ARRIVED, RETURNED, TURNED_AWAY, GRANTED = "n", "b", "x", "g"
 """What counters are named by: the kind and the epoch minute, as in ``n29650123``."""
 
-_LIMIT = (
-    "limit",
-    "since",
-    "began",
-    "full",
-    "usual",
-    "pause",
-    "silent_since",
-    "read",
-    "resumed",
-)
+_LIMIT = ("limit", "since", "began", "full", "silent_since", "read", "resumed")
+_BEFORE = ("usual", "pause", "recovered")
+"""Numbers of the limit, and those that are kept for an hour after it became full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +73,7 @@ class BreakerRules:
     failing_share: float = 1 / 6
     failing: int = 1
     working_share: float = 1 / 3
-    healthy_share: float = 3 / 4
+    healthy_share: float = 9 / 10
     recovered: int = 5
     peak: int = 10
     full_factor: int = 3
@@ -184,7 +176,8 @@ class BreakerView:
             a delete in that hour, minutes), ``silent_since`` (epoch seconds, where the consumer
             deletes nothing), ``read`` (minute in which the metric was last good enough to judge
             by), and ``resumed`` (epoch seconds, where a person let replay go on after a pause).
-            ``judged`` is the minute of the last judgment.
+            ``recovered`` is when 1 became full, epoch seconds, and ``judged`` the minute of the
+            last judgment.
         grants: how many replays of a batch the limit lets through.
     """
 
@@ -317,6 +310,7 @@ class BreakerView:
         full = max(rules.full_least, so_far, load)
         return Update(
             put={
+                **({} if so_far else dict.fromkeys(_BEFORE)),
                 "limit": 1 if is_low else full,
                 "since": self.now_seconds,
                 "full": full,
@@ -357,8 +351,11 @@ class BreakerView:
         is_readable = newest is not None and newest >= complete - rules.unread
         unread = 0 if is_readable else self.minute - numbers.get("read", self.minute)
 
-        if "limit" in numbers and (self.limit is None or unread >= rules.unread):
+        is_over = self.limit is None or unread >= rules.unread
+        if "limit" in numbers and is_over:
             put |= dict.fromkeys(_LIMIT)
+        if is_over and self._recovered is None:
+            put |= {name: None for name in _BEFORE if name in numbers}
         if newest is not None and is_readable:
             put |= self._judged(known, newest)
         return Update(put=put, expect={"judged": numbers.get("judged")}) if put else None
@@ -398,6 +395,8 @@ class BreakerView:
             put |= {"limit": put["full"], "silent_since": None}
         if is_low is not (self.limit == 1):
             put["since"] = self.now_seconds
+        if self.limit == 1 and not is_low:
+            put["recovered"] = self.now_seconds
         if not is_limited:
             put["began"] = self.now_seconds
         return put
@@ -435,24 +434,27 @@ class BreakerView:
     def _recent(self, known: Mapping[int, int], newest: int) -> "_Stretch":
         """The newest complete minutes since a limit of 1 was set, as far as they are known.
 
-        The first are those for which the metric was not complete then: no limit was set by them.
+        Those before it tell less: replays that were on their way succeed now and then in an outage
+        in which not every try fails.
         """
         rules = self.rules
-        first = max(newest - rules.recovered + 1, rules.minute(self._since) - rules.lag)
+        first = max(newest - rules.recovered + 1, rules.minute(self._since) + 1)
         usual, pause = self.numbers.get("usual", 0), self.numbers.get("pause", 0)
         return _Stretch.of(known, range(first, newest + 1), usual, pause)
 
     def _judged_by(self, known: Mapping[int, int], newest: int) -> "_Stretch":
         """The newest minutes that are enough to judge by, or an hour; after full, since then alone.
 
-        Without a limit, what is usual is what the hour before them had; else what was kept. A
-        resume that set it did not ask for the metric.
+        Minutes of an outage tell nothing of the next. What is usual is what the hour before them
+        had, or what was kept from before the limit. A resume that set it did not ask for the
+        metric.
         """
         rules, hour = self.rules, self.rules.hour
-        is_kept = self.limit is not None and "usual" in self.numbers
+        since = self._recovered if self.limit is None else self._since
+        is_kept = since is not None and "usual" in self.numbers
         oldest = newest - hour + 1
-        if self.limit is not None:
-            oldest = max(oldest, rules.minute(self._since) + 1)
+        if since is not None:
+            oldest = max(oldest, rules.minute(since) + 1)
         usual, pause = self.numbers.get("usual", 0), self.numbers.get("pause", 0)
         stretch = _Stretch((), 0, usual, pause)
         for first in range(newest, oldest - 1, -1):
@@ -474,12 +476,11 @@ class BreakerView:
     def _full(self, known: Mapping[int, int], newest: int, usual: int) -> int:
         """What a queue gets that recovers: its normal load three times, and its normal replays.
 
-        Under a limit of 1 it follows a load that grows: by the hour's mean, because what a consumer
-        that was off had to do may fail at once, and up to what is usual by the highest ten minutes,
-        because few had failed when the limit was set. Under full it grows where faulty messages
-        come back that did not before the limit: else they would be turned away for as long as they
-        come, and healthy ones with them. A consumer that does less than its usual work is ill: what
-        comes back tells nothing of faulty messages.
+        Under a limit of 1 it follows a load that grows, by the hour's mean: what a consumer that
+        was off had to do may fail at once. Under full it grows where faulty messages come back that
+        did not before the limit: else they would be turned away for as long as they come, and
+        healthy ones with them. A consumer that does less than its usual work is ill: what comes
+        back tells nothing of faulty messages.
         """
         rules, hour = self.rules, range(self.minute - self.rules.hour, self.minute)
         recent = range(newest - rules.peak + 1, newest + 1)
@@ -492,7 +493,7 @@ class BreakerView:
         if self.limit is None:
             arrived, returned = peak, self._mean(RETURNED, hour)
         elif self.limit == 1:
-            arrived = max(self._mean(ARRIVED, hour), min(peak, usual / rules.hour))
+            arrived = self._mean(ARRIVED, hour)
         elif recent.start > rules.minute(self._since):
             healthy = rules.healthy_share * usual * rules.peak / rules.hour
             if sum(known.get(minute, 0) for minute in recent) >= max(1, healthy):
@@ -504,6 +505,13 @@ class BreakerView:
         """The end of the last minute with a delete; None if that is the newest one."""
         last = max((m for m, n in known.items() if n and m <= newest), default=min(known) - 1)
         return None if last == newest else (last + 1) * self.rules.minute_seconds
+
+    @property
+    def _recovered(self) -> int | None:
+        """When a limit of 1 became full, within the last hour."""
+        recovered = self.numbers.get("recovered", 0)
+        is_recent = self.rules.minute(recovered) > self.minute - self.rules.hour
+        return recovered if is_recent else None
 
     @property
     def _resumed(self) -> int:
