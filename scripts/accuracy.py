@@ -34,6 +34,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from dlq_replay.rules.failures import Failure
 from spark_reprocess.analysis.groups.mask import Masks
 from spark_reprocess.analysis.groups.names import mask_name
 from spark_reprocess.analysis.groups.signature import signature_of
@@ -74,7 +75,9 @@ def _print(what: str) -> None:
 
 
 def _key(error: _Error) -> str:
-    return signature_of("", None, error.type, error.text).group_key
+    recorded = Failure("1", error.type, error.text, frames=error.frames).to_failure_error()
+    signature = signature_of("", None, error.type, error.text, error_place=recorded.place)
+    return signature.group_key
 
 
 def _places(errors: Sequence[_Error], each: int = 1) -> _Places:
@@ -83,7 +86,7 @@ def _places(errors: Sequence[_Error], each: int = 1) -> _Places:
     counts = {key: count * each for key, count in Counter(keys).items()}
     _, grouping = grouped((), counts)
     groups = [grouping.ids[key] for key in keys]
-    rows = [grouping.families.get(group_id, group_id) for group_id in groups]
+    rows = [grouping.similar.get(group_id, group_id) for group_id in groups]
     return _Places(groups, rows)
 
 

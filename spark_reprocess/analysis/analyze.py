@@ -52,7 +52,7 @@ from spark_reprocess.archive.storage.table_parts import parquet_bytes
 from spark_reprocess.aws.actor import actor, text_of
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted
-from spark_reprocess.groups.findings import Findings, GroupFinding, by_family, merged
+from spark_reprocess.groups.findings import Findings, GroupFinding, in_rows, merged
 from spark_reprocess.groups.grouping import OTHERS, Pattern
 from spark_reprocess.groups.triage import GroupMemory, after_analysis
 from spark_reprocess.logs.events import LIMIT_MINUTES
@@ -223,6 +223,7 @@ class _Analysis:
             stack=self.options.stack,
             logs=log_note,
             families=grouping.families,
+            similar=grouping.similar,
             group_by=grouping.group_by,
         )
         snapshot = Snapshot(
@@ -306,7 +307,7 @@ class _Analysis:
 
 def _counted_by_family(findings: Findings) -> Findings:
     groups = []
-    for family in by_family(findings.groups, findings.families):
+    for family in in_rows(findings.groups, findings.families):
         whole = merged(family)
         groups += [replace(one, count=whole.count, share=whole.share) for one in family]
     return replace(findings, groups=tuple(groups))

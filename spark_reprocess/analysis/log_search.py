@@ -18,8 +18,8 @@ from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import StringType
 
 from dlq_replay.text.normalization import mask_error
-from spark_reprocess.analysis.groups.groups import SIGNED, keys_of
 from spark_reprocess.analysis.groups.mask import Masks
+from spark_reprocess.analysis.groups.signature import SIGNED, keys_of
 from spark_reprocess.analysis.leads.features import OUR_ATTRIBUTES
 from spark_reprocess.archive.messages.frames import local_frame, map_rows
 from spark_reprocess.archive.storage.files import read_text

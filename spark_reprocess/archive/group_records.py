@@ -18,7 +18,13 @@ from typing import TypeVar
 
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.records import DAMAGE, damage_named, record_bytes, record_of
-from spark_reprocess.groups.grouping import Grouping, TableGroup, grouped
+from spark_reprocess.groups.grouping import (
+    Grouping,
+    Pattern,
+    TableGroup,
+    group_pattern,
+    grouped,
+)
 from spark_reprocess.groups.triage import GroupMemory, GroupState, Statement
 
 GROUPS = "groups"
@@ -141,6 +147,13 @@ def assign_groups(
             is_written = archive.replace(_TABLE, before, content)
         if is_written:
             return grouping
+
+
+def read_pattern(archive: Archive, group_id: str) -> Pattern | None:
+    """Return the pattern that fits all texts of a group; None for a group without one."""
+    content = archive.read(_TABLE)
+    with damage_named(archive, _TABLE):
+        return group_pattern(record_of(_Table, json.loads(content or b"{}")).groups, group_id)
 
 
 def _statements(paths: Iterable[str]) -> dict[str, list[str]]:

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from spark_reprocess.figures import counted, percent
+from spark_reprocess.groups.grouping import common_text
 from spark_reprocess.groups.triage import SeenGroup, Status
 
 _Group = TypeVar("_Group", bound=Any)
@@ -158,7 +159,10 @@ class Findings:
         left_for_people: what a person last said of groups that a rule would have decided, by id,
             see ``triage.WORDS``; or ``unreadable``.
         clock: what is wrong with the clock of the machine, see ``clock_note``; empty for nothing.
-        families: groups that are alike, by id: the oldest of each family; that one is left out.
+        families: groups that are one failure, by id: the oldest of each family; that one is left
+            out. What people said of one counts for all.
+        similar: groups that people see in one row, likewise: of a family, or whose texts differ in
+            one or two words. Each has its own decision.
     """
 
     plan_id: str
@@ -179,6 +183,7 @@ class Findings:
     logs: str = ""
     clock: str = ""
     families: Mapping[str, str] = field(default_factory=dict)
+    similar: Mapping[str, str] = field(default_factory=dict)
     group_by: str = ""
 
     @property
@@ -198,28 +203,35 @@ class Findings:
         return count_statuses((group.status for group in self.groups), len(self.gone))
 
 
-def by_family(groups: Iterable[_Group], families: Mapping[str, str]) -> list[list[_Group]]:
-    """Return the groups of each family together, in the order of the first of each.
+def in_rows(groups: Iterable[_Group], oldest: Mapping[str, str]) -> list[list[_Group]]:
+    """Return the groups of each row together, in the order of the first of each.
 
-    *families* are as in ``Findings``.
+    *oldest* are ``Findings.similar``, or ``Findings.families``.
     """
-    found = defaultdict[str, list[_Group]](list)
+    rows = defaultdict[str, list[_Group]](list)
     for group in groups:
-        found[families.get(group.group_id, group.group_id)].append(group)
-    return list(found.values())
+        rows[oldest.get(group.group_id, group.group_id)].append(group)
+    return list(rows.values())
 
 
-def merged(family: Sequence[GroupFinding]) -> GroupFinding:
-    """Return the first group of a family, with the numbers and times of all."""
-    firsts = filter(None, (one.first_sent_at for one in family))
-    lasts = filter(None, (one.last_sent_at for one in family))
+def merged(row: Sequence[GroupFinding]) -> GroupFinding:
+    """Return the first group of a row, with the numbers and times of all, and what all titles say.
+
+    Its status is the most severe one.
+    """
+    firsts = filter(None, (group.first_sent_at for group in row))
+    lasts = filter(None, (group.last_sent_at for group in row))
+    severity = [status.value for status in Status]
+    statuses = [group.status for group in row if group.status in severity]
     return replace(
-        family[0],
-        count=sum(one.count for one in family),
-        share=sum(one.share for one in family),
+        row[0],
+        title=common_text([group.title for group in row]),
+        count=sum(group.count for group in row),
+        share=sum(group.share for group in row),
         first_sent_at=min(firsts, default=None),
         last_sent_at=max(lasts, default=None),
-        arrivals=tuple(map(sum, zip(*(one.arrivals for one in family), strict=False))),
+        arrivals=tuple(map(sum, zip(*(group.arrivals for group in row), strict=False))),
+        status=min(statuses, key=severity.index, default=row[0].status),
     )
 
 

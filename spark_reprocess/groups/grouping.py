@@ -1,41 +1,47 @@
 """The group of an error's text, and the table by which groups keep their ids. Pure.
 
-Texts that differ only at positions with many values are one failure: in users' names, say. This is
-decided when a pattern is made, and never again. The table only grows, and a text belongs to the
-oldest group with a pattern that fits. So no later analysis changes the group of a text.
+Different words are different failures. Texts that differ only in data are one: in users' names,
+say. ``data_values`` has the rule. This is decided when a pattern is made, and never again. The
+table only grows, and a text belongs to the oldest group with a pattern that fits. So no later
+analysis changes the group of a text.
 
-A new text may be one failure with texts of several groups. These are a *family* from then on, and
-the new pattern, which fits all of it, belongs to its oldest group.
+A new text may be one failure with texts of several groups: what differs turns out to be data. These
+groups are a *family* from then on, and the new pattern, which fits all of it, belongs to its oldest
+group. Groups whose texts differ in one or two words are *similar*: other failures, which people see
+side by side.
 
 A pattern has digests of words, and no words: an erasure need not change it.
 """
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import blake2b, sha256
+from itertools import combinations, pairwise
 from operator import itemgetter
 from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dlq_replay.text.masks import QUOTED
+from dlq_replay.text.words import is_login, looks_like_code
 from spark_reprocess.errors import InputError
 
 SIGNATURE_VERSION = "v1"
 
-MESSAGES_PER_VALUE = 50
-"""Three values of a position always stay apart, and one more for each so many messages that a value
-has on average: four with 50 each, twenty with 850 each. More values are one group."""
+OWN_VALUES = 10
+"""So many values are data where nearly every message has its own."""
 
-_ALWAYS_APART = 3
-_COMMON_SHARE = 0.75
-"""Of their words, texts of one group have this share in common,"""
+MANY_VALUES = 50
+"""So many are data where each is rare, though several messages may share it."""
 
-_MANY_VALUES = 10
-"""or each position that differs has so many values: there is one, or they are codes."""
+_OWN_MESSAGES = 2
+_RARE_SHARE = 0.05
+_CODE_SHARE = 0.05
+"""Where so large a part of the values look like names of code, all are."""
 
 LISTED_GROUPS = 1_000
 TABLE_GROUPS = 10_000
@@ -49,7 +55,24 @@ CODE = "code|"
 
 _MATCHED_CHARACTERS = 1_024
 _ANY = "*"
-_SEPARATORS = re.compile(r"([\s=:,;()\[\]{}|]+)")
+_MASK, _WORD, _NAME, _CODE = "-", "w", "q", "c"
+"""What a digest begins with: what it is the digest of."""
+
+_SEPARATORS = re.compile(
+    r"([\s=:,;()\[\]{}|\u3001\u3002\uff01\uff08\uff09\uff0c\uff1a\uff1b\uff1f]+"
+    # Where a word ends in a script without blanks.
+    r"|(?<=[\u3041-\u309f])(?=[\u30a0-\u30ff\u3400-\u9fffA-Za-z<])"
+    r"|(?<=[\u30a0-\u30ff])(?=[\u3041-\u309f\u3400-\u9fffA-Za-z<])"
+    r"|(?<=[\u3400-\u9fff])(?=[\u3041-\u30ffA-Za-z<])"
+    r"|(?<=[\u0e00-\u0e7f\uac00-\ud7a3])(?=[A-Za-z<])"
+    r"|(?<=[A-Za-z>])(?=[\u0e00-\u0e7f\u3041-\u30ff\u3400-\u9fff\uac00-\ud7a3]))"
+)
+_MASKS = re.compile(r"[^\w<>]*(?:(?:<[a-z]{1,5}>|\*{3})[^\w<>]*)+")
+_GLUED = re.compile(r"[\u0e00-\u0e7f\u3041-\u30ff\u3400-\u9fff]{6,}")
+"""As long as no word is in a script without blanks: a part of a sentence."""
+
+_MOST_WORDS = 24
+"""Of longer texts only words side by side are looked at in pairs."""
 
 _Key = TypeVar("_Key")
 Pattern = tuple[str, ...]
@@ -87,6 +110,8 @@ class Grouping:
             pattern that fits all texts.
         unlisted: ids of groups whose messages are in ``OTHERS``.
         families: the oldest group of the family of each other group in it, by id.
+        similar: the oldest group of the row of each other listed group in it, by id: of groups of
+            one family, and of similar ones.
         group_by: the pattern of ``captured``, empty without one.
     """
 
@@ -94,6 +119,7 @@ class Grouping:
     titles: Mapping[str, Pattern | str] = field(default_factory=dict)
     unlisted: frozenset[str] = frozenset()
     families: Mapping[str, str] = field(default_factory=dict)
+    similar: Mapping[str, str] = field(default_factory=dict)
     group_by: str = ""
 
 
@@ -136,8 +162,7 @@ def grouped(
     ids |= {key: group_id_of(f"{CODE}{title}") for key, title in titles.items()}
     grouping = _listed(after, counts, ids)
     shown = {**grouping.titles, **{grouping.ids[key]: title for key, title in titles.items()}}
-    families = {one: first for one, first in families_of(after).items() if one != first}
-    return after, replace(grouping, titles=shown, families=families, group_by=group_by)
+    return after, replace(grouping, titles=shown, group_by=group_by)
 
 
 def captured(group_by: str, keys: Iterable[str]) -> dict[str, str]:
@@ -208,7 +233,7 @@ def _made(
 
 
 def _listed(
-    table: Iterable[TableGroup], counts: Mapping[str, int], ids: Mapping[str, str]
+    table: Collection[TableGroup], counts: Mapping[str, int], ids: Mapping[str, str]
 ) -> Grouping:
     sums = Counter[str]()
     for key, group_id in ids.items():
@@ -222,11 +247,26 @@ def _listed(
         if group.group_id in listed:
             patterns[group.group_id].append(group.pattern)
     fitting = {group_id: _common(several) for group_id, several in patterns.items()}
+    oldest = families_of(table)
     return Grouping(
         {key: group_id if group_id in listed else OTHERS for key, group_id in ids.items()},
         {group_id: pattern for group_id, pattern in fitting.items() if _ANY in pattern},
         frozenset(sums.keys() - listed),
+        {group_id: first for group_id, first in oldest.items() if group_id != first},
+        _rows({one: fitting[one] for one in fitting if one in sums}, oldest),
     )
+
+
+def _rows(patterns: Mapping[str, Pattern], oldest: Mapping[str, str]) -> dict[str, str]:
+    """Return the oldest group of the row of each other group. *oldest* is that of its family."""
+    families = defaultdict[str, list[str]](list)
+    for group_id in patterns:
+        families[oldest[group_id]].append(group_id)
+    similar = similar_groups(
+        {first: _common(patterns[one] for one in family) for first, family in families.items()}
+    )
+    rows = {one: similar.get(first, first) for first, family in families.items() for one in family}
+    return {group_id: first for group_id, first in rows.items() if group_id != first}
 
 
 def _common(patterns: Iterable[Pattern]) -> Pattern:
@@ -238,7 +278,7 @@ def _common(patterns: Iterable[Pattern]) -> Pattern:
 def pattern_of(key: str) -> Pattern:
     """Return the pattern that fits this text alone."""
     head, parts = _parts(key)
-    return _digest("\0".join((head, *parts[1::2]))), *map(_digest, parts[::2])
+    return digest_of("\0".join((head, *parts[1::2]))), *map(digest_of, parts[::2])
 
 
 def hidden(text: str, pattern: Pattern) -> str:
@@ -250,6 +290,44 @@ def hidden(text: str, pattern: Pattern) -> str:
     return f"{head}{''.join(parts)}"
 
 
+def words_that_differ(key: str, pattern: Pattern) -> list[str]:
+    """Return the words of an error's key, which fits *pattern*, that stand where it has ``<*>``."""
+    _, parts = _parts(key)
+    return [parts[2 * place] for place, digest in enumerate(pattern[1:]) if digest == _ANY]
+
+
+def group_pattern(table: Iterable[TableGroup], group_id: str) -> Pattern | None:
+    """Return the pattern that fits all texts of a group; None for a group without one."""
+    patterns = [group.pattern for group in table if group.group_id == group_id]
+    return _common(patterns) if patterns else None
+
+
+def has_data(pattern: Pattern) -> bool:
+    """Whether texts of this pattern differ."""
+    return _ANY in pattern
+
+
+def fits(key: str, pattern: Pattern) -> bool:
+    """Whether *pattern* fits an error's key."""
+    own = pattern_of(key)
+    words = zip(own, pattern, strict=False)
+    return len(own) == len(pattern) and all(one in (word, _ANY) for word, one in words)
+
+
+def common_text(texts: Sequence[str]) -> str:
+    """Return the first of these texts, with ``<*>`` for the words in which the others differ.
+
+    Of texts that differ in more than words it is the first one.
+    """
+    heads, split = zip(*map(_parts, texts), strict=True)
+    separators = {tuple(parts[1::2]) for parts in split}
+    if len(set(heads)) > 1 or len(separators) > 1:
+        return texts[0]
+    columns = [set(words) for words in zip(*split, strict=True)]
+    words = [words.pop() if len(words) == 1 else f"<{_ANY}>" for words in columns]
+    return f"{heads[0]}{''.join(words)}"
+
+
 def _parts(text: str) -> tuple[str, list[str]]:
     """Split a text into the error's type, and words with separators between them."""
     kind, colon, rest = text.partition(": ")
@@ -257,11 +335,57 @@ def _parts(text: str) -> tuple[str, list[str]]:
 
 
 @lru_cache(maxsize=100_000)
-def _digest(word: str) -> str:
-    """Return ``w`` for a word, ``-`` for a mask or number, and eight hex digits."""
-    is_word = not word.startswith("<") and any(map(str.isalpha, word))
+def digest_of(word: str) -> str:
+    """Return what stands for a word in a pattern: its kind, one letter, and eight hex digits."""
     digest = blake2b(word.encode("utf-8", "replace"), digest_size=4).hexdigest()
-    return f"{'w' if is_word else '-'}{digest}"
+    return f"{_kind(word)}{digest}"
+
+
+def _kind(word: str) -> str:
+    if _MASKS.fullmatch(word):
+        return _MASK
+    bare = word.strip(".!?")
+    if looks_like_code(word):
+        return _CODE
+    if QUOTED.fullmatch(bare) or is_login(bare) or _GLUED.fullmatch(bare):
+        return _NAME
+    return _WORD
+
+
+def data_values(values: Mapping[str, int], *, has_context: bool = True) -> frozenset[str]:
+    """Return the values of one position that are data. Each other value is a failure of its own.
+
+    A value is data
+
+    - if it is a mask;
+    - if there are ten values or more, and most messages have one that at most two messages have;
+    - if there are fifty or more of which none has a twentieth of the messages.
+
+    A value that looks like a name of code is none, and where a twentieth of the values do, only
+    masks are data. Values that may be names (between quotes; as ``anna.schmidt``; a part of a
+    sentence), and values in texts without any other word, are data by the last rule alone.
+
+    Args:
+        values: the messages of each value, a ``digest_of`` a word.
+        has_context: whether another word stands in all these texts.
+    """
+    masks = frozenset(value for value in values if value[0] in (_MASK, _ANY))
+    others = values.keys() - masks
+    words = {value: values[value] for value in others if value[0] != _CODE}
+    if len(others) - len(words) > _CODE_SHARE * len(others):
+        return masks
+    messages = sum(words.values())
+    names = sum(value[0] == _NAME for value in words)
+    own = sum(count for count in words.values() if count <= _OWN_MESSAGES)
+    if (
+        has_context
+        and names <= _CODE_SHARE * len(words)
+        and len(words) >= OWN_VALUES
+        and 2 * own >= messages
+    ):
+        return masks.union(words)
+    rare = [value for value, count in words.items() if count < _RARE_SHARE * messages]
+    return masks.union(rare) if len(rare) >= MANY_VALUES else masks
 
 
 def _ranks(groups: Iterable[TableGroup], patterns: Mapping[str, Pattern]) -> dict[str, int]:
@@ -301,34 +425,78 @@ def _merged(sizes: Mapping[Pattern, int], starts: Collection[str]) -> Iterator[l
         for pattern in members:
             for counter, word in zip(values, pattern, strict=True):
                 counter[word] += sizes[pattern]
-        position = _splits_at(values)
-        if position is None:
+        split = _splits_at(values)
+        if split is None:
             yield members
             continue
+        position, data = split
         parts = defaultdict[str, list[Pattern]](list)
         for pattern in members:
-            parts[pattern[position]].append(pattern)
+            word = pattern[position]
+            parts[_ANY if word in data else word].append(pattern)
         waiting += parts.values()
 
 
-def _splits_at(values: list[Counter[str]]) -> int | None:
-    """Return the position whose values are different failures; None if there is none.
+def _splits_at(values: Sequence[Counter[str]]) -> tuple[int, frozenset[str]] | None:
+    """Return a position whose values are not all data, and those that are; None if there is none.
 
-    *values* has the messages of each value, for each position.
+    *values* has the messages of each value, for each position. Where more words differ than are
+    common, the texts are no occurrences of one: then what differs is no data.
     """
     differing = [i for i, counter in enumerate(values) if len(counter) > 1]
-    words = [counter for counter in values[1:] if any(word[0] == "w" for word in counter)]
-    common = sum(len(counter) == 1 for counter in words)
-    have_many = all(len(values[i]) >= _MANY_VALUES for i in differing)
-    # Codes: nearly every message has another one.
-    are_codes = all(values[i].total() <= 2 * len(values[i]) for i in differing)
-    if (common and common >= _COMMON_SHARE * len(words)) or (
-        have_many and (len(differing) == 1 or (are_codes and len(differing) <= common))
-    ):
-        differing = [i for i in differing if _stay_apart(values[i])]
-    return min(differing, key=lambda i: (len(values[i]), i), default=None)
+    common = sum(len(counter) == 1 and _is_word(*counter) for counter in values[1:])
+    data = {i: data_values(values[i], has_context=common > 0) for i in differing}
+    mixed = [i for i in differing if len(data[i]) < len(values[i])]
+    if not mixed:
+        in_words = [i for i in differing if any(map(_is_word, values[i]))]
+        if len(in_words) <= max(1, common):
+            return None
+        mixed, data = in_words, {i: frozenset() for i in in_words}
+    position = min(mixed, key=lambda i: (len(values[i]), i))
+    return position, data[position]
 
 
-def _stay_apart(values: Counter[str]) -> bool:
-    messages_each = values.total() // len(values)
-    return len(values) <= _ALWAYS_APART + messages_each // MESSAGES_PER_VALUE
+def _is_word(digest: str) -> bool:
+    return digest[0] not in (_MASK, _ANY)
+
+
+def similar_groups(patterns: Mapping[str, Pattern]) -> dict[str, str]:
+    """Return the row of each group that is similar to another one: its oldest group, by id.
+
+    *patterns* has one of each group, the oldest first. Texts of a row differ in one word, or in
+    two, always the same; and they have as many words in common, or are one word. Where a group fits
+    several rows, it is in the largest.
+    """
+    by_start = defaultdict[str, list[str]](list)
+    for group_id, pattern in patterns.items():
+        by_start[pattern[0]].append(group_id)
+    found = dict[str, str]()
+    for group_ids in by_start.values():
+        rows = _rows_of({group_id: patterns[group_id] for group_id in group_ids})
+        for members in sorted(rows, key=len, reverse=True):
+            left = [group_id for group_id in members if group_id not in found]
+            if len(left) > 1:
+                found |= dict.fromkeys(left, left[0])
+    return found
+
+
+def _rows_of(patterns: Mapping[str, Pattern]) -> list[list[str]]:
+    """Return the sets of groups whose patterns differ in the same one or two words."""
+    if len(patterns) == 1:
+        return []
+    words = len(next(iter(patterns.values()))) - 1
+    places = range(1, words + 1)
+    pairs = combinations(places, 2) if words <= _MOST_WORDS else pairwise(places)
+    rows = defaultdict[tuple[int, ...], list[str]](list)
+    hashes = {
+        group_id: [hash(pair) for pair in enumerate(pattern)]
+        for group_id, pattern in patterns.items()
+    }
+    sums = {group_id: sum(numbers) for group_id, numbers in hashes.items()}
+    for left_out in (*((place,) for place in places), *pairs):
+        for group_id, pattern in patterns.items():
+            common = sum(map(_is_word, pattern[1:])) - sum(_is_word(pattern[i]) for i in left_out)
+            if common >= len(left_out) or words == 1:
+                rest = sums[group_id] - sum(hashes[group_id][i] for i in left_out)
+                rows[*left_out, rest].append(group_id)
+    return [members for members in rows.values() if len(members) > 1]

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from datetime import datetime
@@ -15,6 +15,8 @@ from botocore.exceptions import BotoCoreError
 from dlq_replay.aws.failure_table import FailureTable, table_client_config
 from dlq_replay.aws.sqs import describe
 from spark_reprocess.analysis.groups.mask import Masks, compile_masks
+from spark_reprocess.analysis.groups.signature import SIGNED, frames_of, keys_of
+from spark_reprocess.archive.group_records import read_pattern
 from spark_reprocess.archive.ledger.claims import Attempt, Result, RunRecord, find_runs, run_records
 from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS, Disposition
 from spark_reprocess.archive.ledger.message_state import PENDING, entries_of, states_of
@@ -32,6 +34,7 @@ from spark_reprocess.archive.storage.files import NEW_ID, Archive, open_archive
 from spark_reprocess.aws.actor import Caller
 from spark_reprocess.aws.clients import aws_client, sqs_client
 from spark_reprocess.errors import InputError
+from spark_reprocess.groups.grouping import fits, has_data, words_that_differ
 from spark_reprocess.inspect.outcomes import Outcome, read_outcomes
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.plan_file import find_plan
@@ -56,6 +59,10 @@ class ShowOptions:
 NEWEST = 200
 """So many messages of a group are looked up for its places."""
 
+MOST_READ = 10_000
+"""So many are read for what stands where its texts differ."""
+
+_MOST_VALUES = 20
 _LEAST_START, _NAMED_IDS = 4, 10
 """Characters of the beginning of a message id; ids that are named where several begin so."""
 
@@ -122,6 +129,7 @@ class ArchivedCopy:
     error_type: str | None
     error_code: str | None
     error_message: str | None
+    error_place: str | None
     body_bytes: int
     attributes: Mapping[str, str]
     entries: tuple[LedgerEntry, ...]
@@ -152,11 +160,21 @@ class RunHistory:
 
 
 @dataclass(frozen=True, slots=True)
+class DifferingWord:
+    """What stands at one ``<*>`` of a group's title: *values* has the most frequent, masked."""
+
+    distinct: int
+    values: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class GroupPlaces:
     """Where in their own code consumers failed on the newest messages of a group.
 
-    *places* has the most frequent first. *fault* says why the failure table may not have answered
-    in full.
+    Attributes:
+        places: the most frequent first.
+        fault: why the failure table may not have answered in full.
+        words: for each ``<*>`` of the title; of so many messages as *words_of* says.
     """
 
     group_id: str
@@ -164,6 +182,8 @@ class GroupPlaces:
     looked_up: int
     places: Mapping[str, int]
     fault: str | None
+    words: tuple[DifferingWord, ...] = ()
+    words_of: int = 0
 
 
 def show_group(options: ShowOptions) -> GroupPlaces:
@@ -183,12 +203,52 @@ def show_group(options: ShowOptions) -> GroupPlaces:
     frames, fault = _recorded_frames(options.failure_table, rows.values())
     logged = read_reasons(archive, set(map(drain_of, files)))
     for message_id in rows.keys() & logged.keys():
-        # Behind where it was found, and a link.
-        lines = logged[message_id]["logged"].split("\n")[1:]
-        own = "\n".join(line for line in lines if not line.startswith("https://"))
-        frames.setdefault(message_id, own)
+        frames.setdefault(message_id, frames_of(logged[message_id]["logged"]))
     places = Counter(text.partition("\n")[0] for text in frames.values() if text)
-    return GroupPlaces(group_id, len(members), len(rows), dict(places.most_common()), fault)
+    mask = str if options.is_unmasked else compile_masks(options.masks).text
+    words, words_of = differing_words(archive, group_id, members, mask)
+    return GroupPlaces(
+        group_id,
+        len(members),
+        len(rows),
+        dict(places.most_common()),
+        fault,
+        words,
+        words_of,
+    )
+
+
+def differing_words(
+    archive: Archive, group_id: str, members: pa.Table, mask: Callable[[str], str]
+) -> tuple[tuple[DifferingWord, ...], int]:
+    """Count what stands at each ``<*>`` of a group's title, in its newest messages.
+
+    *members* are as ``group_members`` returns them. Returns nothing of a group whose texts are
+    equal. And of how many messages it is.
+    """
+    pattern = read_pattern(archive, group_id)
+    if pattern is None or not has_data(pattern):
+        return (), 0
+    newest = members.sort_by([("sent_at", "descending")]).slice(0, MOST_READ)
+    files = sorted(set(map(str, newest["file"].to_pylist())))
+    ids = list(map(str, newest["message_id"].to_pylist()))
+    reasons = read_reasons(archive, set(map(drain_of, files)))
+    counts: list[Counter[str]] = []
+    read = 0
+    for _, rows in rows_by_file(archive, files, SIGNED, ids):
+        columns = (rows[name] for name in SIGNED)
+        for key in map(str, keys_of(*columns, reasons=reasons).to_pylist()):
+            if not fits(key, pattern):
+                continue
+            words = words_that_differ(key, pattern)
+            counts = counts or [Counter() for _ in words]
+            read += 1
+            for counter, word in zip(counts, words, strict=True):
+                counter[mask(word)] += 1
+    found = (
+        DifferingWord(len(counter), dict(counter.most_common(_MOST_VALUES))) for counter in counts
+    )
+    return tuple(found), read
 
 
 def group_members(archive: Archive, plan: Plan, group_id: str) -> pa.Table:
@@ -315,7 +375,7 @@ def _only_id(archive: Archive, start: str) -> str:
     return next(iter(matches))
 
 
-_OF_CONSUMER = ("error_type", "error_code", "error_message", "logged", "frames")
+_OF_CONSUMER = ("error_type", "error_code", "error_message", "error_place", "logged", "frames")
 """What a consumer wrote: free text, whatever it should be."""
 
 

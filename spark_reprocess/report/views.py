@@ -17,7 +17,7 @@ from spark_reprocess.groups.findings import (
     GroupFinding,
     Lead,
     Sample,
-    by_family,
+    in_rows,
     merged,
 )
 
@@ -42,14 +42,15 @@ View = dict[str, Any]
 
 
 def page_view(findings: Findings) -> View:
-    """Return the values of the page. A family is one row, with its other groups as ``parts``."""
-    families = [(merged(one), one[1:]) for one in by_family(findings.groups, findings.families)]
-    families.sort(key=lambda family: -family[0].count)
-    rows = replace(findings, groups=tuple(group for group, _ in families))
+    """Return the values of the page. Similar groups are one row, with each of them in ``parts``."""
+    found = [(merged(row), row) for row in in_rows(findings.groups, findings.similar)]
+    found.sort(key=lambda pair: -pair[0].count)
+    rows = replace(findings, groups=tuple(whole for whole, _ in found))
     groups = []
-    for rank, (group, others) in enumerate(families, start=1):
+    for rank, (whole, row) in enumerate(found, start=1):
         has_samples = rank <= _LARGEST_GROUPS
-        view, *parts = (group_view(one, rank, has_samples=has_samples) for one in (group, *others))
+        parts = [group_view(group, rank, has_samples=has_samples) for group in row]
+        view = group_view(whole, rank) if len(row) > 1 else parts.pop()
         groups.append({**view, "parts": parts})
     return {
         **head_view(rows),
@@ -81,6 +82,7 @@ def group_view(group: GroupFinding, rank: int, *, has_samples: bool = True) -> V
     }
     return {
         "found": group,
+        "parts": [],
         # The element's id. No other element's id starts with "g-".
         "anchor": anchor if anchor.startswith("g-") else f"g-{anchor}",
         "number": rank,

@@ -17,6 +17,7 @@ from dlq_cli.stack_values import StackValues, stack_options
 from dlq_cli.verbs.rehearse import Outcome, Rehearsal
 from dlq_replay.wire.context import FailureError, ReplayContext
 from scripts import generate_docs
+from spark_reprocess.analysis.groups.signature import signature_of
 from spark_reprocess.archive.ledger.claims import RunRecord
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA
@@ -26,10 +27,12 @@ from spark_reprocess.command_line.cli import VERBS, load
 from spark_reprocess.command_line.verbs.groups import ListedGroup
 from spark_reprocess.drain.drain import DrainSummary
 from spark_reprocess.erase.erase import EraseSummary
+from spark_reprocess.groups.grouping import grouped
 from spark_reprocess.inspect.outcomes import Outcome as OfGroup
 from spark_reprocess.inspect.show import (
     ArchivedCopy,
     DeadLetterHistory,
+    DifferingWord,
     GroupPlaces,
     LedgerEntry,
     RunHistory,
@@ -185,6 +188,20 @@ def section(heading: str) -> str:
     return re.split(r"^##+ ", text, flags=re.MULTILINE)[0]
 
 
+EXAMPLES = re.findall(
+    r"^\| `(.+?)`, `(.+?)` \| (\d) \| ", PAGES[ROOT / "docs" / "analysis.md"], re.MULTILINE
+)
+
+
+def test_the_examples_of_what_makes_a_group_are_true() -> None:
+    assert len(EXAMPLES) == 10
+    for first, second, groups in EXAMPLES:
+        keys = [signature_of("", None, "Error", text).group_key for text in (first, second)]
+        _, grouping = grouped((), dict.fromkeys(keys, 10))
+
+        assert len(set(grouping.ids.values())) == int(groups), first
+
+
 def test_every_verb_has_a_row() -> None:
     cells = re.findall(r"^\| (`[a-z].*?) \|", section("Verbs"), re.MULTILINE)
 
@@ -219,7 +236,7 @@ def names(*values: type) -> set[str]:
         ("groups", names(ListedGroup)),
         ("status", names(ArchiveStatus, QueueCounts, DrainCount, PlanCount, Blocker, NewestReport)),
         ("show", names(DeadLetterHistory, ArchivedCopy, LedgerEntry)),
-        ("show", names(RunHistory, RunRecord, OfGroup, GroupPlaces)),
+        ("show", names(RunHistory, RunRecord, OfGroup, GroupPlaces, DifferingWord)),
         ("status without a stack", names(StackValues)),
         ("doctor", names(Finding, Check) | set(Severity)),
         ("collect", names(DrainSummary, QueueCounts)),

@@ -176,10 +176,10 @@ def test_a_range_of_the_chart_keeps_the_groups_that_arrived_then(tmp_path: Path)
     assert titles_of(browser.get("/?from=0&to=1").text) == ["g-0000000001"]
 
 
-def test_a_family_is_one_row_with_its_parts(tmp_path: Path, capsys: Capture) -> None:
+def test_similar_groups_are_one_row_with_their_parts(tmp_path: Path, capsys: Capture) -> None:
     ids = [f"g-000000000{n}" for n in range(3)]
-    groups = (a_group(group_id=one, title=f"no {one}", leads=()) for one in ids)
-    findings = some_findings(*groups, families={ids[2]: ids[0]}, group_by="code (.+)")
+    groups = (a_group(group_id=one, title=f"E: no {one}", leads=()) for one in ids)
+    findings = some_findings(*groups, similar={ids[2]: ids[0]}, group_by="code (.+)")
     archive = archive_from(tmp_path, findings, lambda *_: "{}")
 
     page = opened(console_of(archive)).get("/").text
@@ -189,11 +189,13 @@ def test_a_family_is_one_row_with_its_parts(tmp_path: Path, capsys: Capture) -> 
     answer = json.loads(capsys.readouterr().out)
 
     assert titles_of(page) == [ids[0], ids[2], ids[1]]
-    assert "20 in 2 groups alike" in page
-    assert re.findall(r"g-0+(\d) +(\d+) +(\d+)", shown) == [("0", "20", "6"), ("1", "10", "3")]
-    assert f"+ {ids[2]}, 10, leave: no {ids[2]}" in shown
+    assert "20 in 2 similar groups" in page
+    rows = re.findall(r"^ *(2 groups|g-0+1) +(\d+) +(\d+)", shown, re.MULTILINE)
+    assert rows == [("2 groups", "20", "6"), (ids[1], "10", "3")]
+    assert "E: no <*>" in shown
+    assert all(f"+ {one}, 10, leave: E: no {one}" in shown for one in (ids[0], ids[2]))
     assert "errors by --group-by 'code (.+)'" in shown
-    assert (answer["families"], answer["group_by"]) == ({ids[2]: ids[0]}, "code (.+)")
+    assert (answer["similar"], answer["group_by"]) == ({ids[2]: ids[0]}, "code (.+)")
 
 
 def test_without_a_report_beside_it_the_plan_is_enough(tmp_path: Path) -> None:

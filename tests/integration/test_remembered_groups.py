@@ -26,6 +26,7 @@ from spark_reprocess.plan.policy import read_policy
 from tests.integration.conftest import Capture
 from tests.integration.spark_world import Spark, analyzed, archive_of, recorded_as_sent
 from tests.support.builders import context, message
+from tests.support.console_world import console_of, opened
 
 PAST = datetime(2026, 11, 1, tzinfo=UTC).timestamp()
 FUTURE = datetime(2999, 1, 1, tzinfo=UTC).timestamp()
@@ -133,7 +134,11 @@ def test_groups_that_are_not_listed_are_not_gone(
 
 @pytest.mark.parametrize("few_files", [0, 8], ids=["in tasks", "by the driver"])
 def test_groups_keep_their_ids_while_an_archive_grows(
-    spark: Spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few_files: int
+    spark: Spark,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
+    few_files: int,
 ) -> None:
     monkeypatch.setattr(frames, "FEW_FILES", few_files)
 
@@ -160,10 +165,25 @@ def test_groups_keep_their_ids_while_an_archive_grows(
     counts = [{one.group_id: one.count for one in found.groups} for found in (first, second, third)]
     assert counts == [{oldest: number, part: 1, vat: 1} for number in (1, 11, 15)]
     assert third.groups[0].title == "AuthError: customer <*> may not"
-    assert second.families == third.families == last.families
+    assert second.families == third.families == last.families == last.similar
     assert planned == {oldest: "redrive", part: "redrive", vat: "leave"}
     assert last.left_for_people == {oldest: "discard", part: "discard"}
     assert b"customer" not in (table or b"customer")
+
+    # What stands at the place that differs is read from the messages.
+    capsys.readouterr()
+    run(archive, "show", oldest)
+    shown = capsys.readouterr().out
+    assert "at <*>: 15 different in 15 messages: " in shown
+    assert "ccccc (1)" in shown
+    run(archive, "show", part, "--json")
+    [of_part] = json.loads(capsys.readouterr().out)["words"] or [None]
+    assert of_part is None
+    page = opened(console_of(archive)).get(f"/groups/{oldest}").text
+    assert f"/groups/{oldest}/words" in page
+    words = opened(console_of(archive)).get(f"/groups/{oldest}/words").text
+    assert "15 different" in words
+    assert "ddddd" in words
     assert analyzed(spark, archive, where="false").messages == 0
 
 

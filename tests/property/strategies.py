@@ -81,7 +81,11 @@ contexts = st.builds(
     reason=st.none() | ascii_words,
     error=st.none()
     | st.builds(
-        FailureError, ascii_words, st.text(max_size=300), st.none() | st.sampled_from(["c", "c:1"])
+        FailureError,
+        ascii_words,
+        st.text(max_size=300),
+        st.none() | st.sampled_from(["c", "c:1"]),
+        st.sampled_from(["", "orders/tax.py#rate"]),
     ),
     plan_id=st.none() | ids,
     source_queue=st.none() | queue_names,

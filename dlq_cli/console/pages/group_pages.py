@@ -12,7 +12,7 @@ from dlq_cli.console import reports
 from dlq_cli.console.reports import Group, MeanwhileError, Report
 from dlq_cli.console.site import GROUPS, PAGE_ROWS, Visit, number_of, page_route
 from spark_reprocess.errors import InputError
-from spark_reprocess.groups.findings import Findings, by_family, format_predicate
+from spark_reprocess.groups.findings import Findings, format_predicate, in_rows
 from spark_reprocess.groups.triage import Status, note_of
 from spark_reprocess.plan.decision import decide
 from spark_reprocess.plan.plan import Action
@@ -68,11 +68,11 @@ def _groups(visit: Visit) -> Response:
         # Where a person begins: this page has the button to collect.
         return visit.see_other("/works", begin="yes")
     matching = matching_groups(report.groups, visit.query)
-    families = by_family(matching, report.findings.families if report.findings else {})
-    number, pages = visit.page_number(len(families))
+    rows = in_rows(matching, report.findings.similar if report.findings else {})
+    number, pages = visit.page_number(len(rows))
     values: dict[str, Any] = {
         "report": report,
-        "families": families[(number - 1) * PAGE_ROWS : number * PAGE_ROWS],
+        "rows": rows[(number - 1) * PAGE_ROWS : number * PAGE_ROWS],
         "matching": len(matching),
         "number": number,
         "pages": pages,

@@ -25,7 +25,13 @@ from spark_reprocess.errors import InputError
 from spark_reprocess.groups.findings import Sample
 from spark_reprocess.groups.triage import Statement, is_group_id, note_of
 from spark_reprocess.inspect.outcomes import read_returns
-from spark_reprocess.inspect.show import ArchivedCopy, ShowOptions, group_members, show
+from spark_reprocess.inspect.show import (
+    ArchivedCopy,
+    ShowOptions,
+    differing_words,
+    group_members,
+    show,
+)
 from spark_reprocess.plan.decision import with_patch
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup
 from spark_reprocess.redrive.resolving.editor import CHANGES, Editor, edit_sample
@@ -68,6 +74,24 @@ def _group(visit: Visit) -> Response:
         note=read_notes(archive, report.memory, [group_id]).get(group_id, ""),
         actions=[one.value for one in Action],
         operations=[write_indented(dict(one)) for one in operations],
+        may_differ="<*>" in group.planned.title,
+    )
+
+
+def _words(visit: Visit) -> Response:
+    """What stands at each ``<*>`` of the group's title, as a fragment or on a page of its own."""
+    console, query = visit.console, visit.query
+    plan, group = _planned(visit, query.get("plan"))
+    members = group_members(console.archive, plan, group.group_id)
+    mask = str if console.is_unmasked else console.masks.text
+    words, words_of = differing_words(console.archive, group.group_id, members, mask)
+    return visit.page(
+        "words_list.html.jinja" if visit.is_fragment else "words.html.jinja",
+        group_id=group.group_id,
+        planned=group,
+        place=query.get("plan", ""),
+        words=words,
+        words_of=words_of,
     )
 
 
@@ -239,6 +263,7 @@ _ONE = f"{GROUPS}{{group_id}}"
 ROUTES = (
     page_route(_ONE, _group),
     page_route(f"{_ONE}/messages", _messages),
+    page_route(f"{_ONE}/words", _words),
     page_route(f"{_ONE}/say", _say, "POST"),
     page_route(f"{_ONE}/edit", _edit),
     page_route(f"{_ONE}/edit", _save, "POST"),

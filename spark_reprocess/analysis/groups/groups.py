@@ -14,12 +14,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from spark_reprocess.analysis.groups.signature import (
-    PARKED_BY_SQS,
-    Reasons,
-    reason_of,
-    signature_of,
-)
+from spark_reprocess.analysis.groups.signature import PARKED_BY_SQS, SIGNED, Reasons, keys_of
 from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA
 from spark_reprocess.archive.messages.frames import FILE, local_frame, read_some
 from spark_reprocess.archive.storage.files import Archive
@@ -35,17 +30,6 @@ SLIM_COLUMNS = (
     "source_arn",
     "body_bytes",
 )
-
-SIGNED = (
-    "message_id",
-    "body",
-    "parked_reason",
-    "error_type",
-    "error_message",
-    "error_code",
-    "stated_kind",
-)
-"""What decides about a message's group."""
 
 MOST_KEYS = 50_000
 """So many different keys the driver takes along; messages with a rarer one are in ``OTHERS``."""
@@ -79,17 +63,6 @@ def with_keys(
 
     # Python reads and signs in one pass: it takes longer to bring the bodies through the JVM.
     return read_some(spark, archive, messages, (*kept, *SIGNED), (sign, schema))
-
-
-def keys_of(*columns: pa.Array, reasons: Reasons) -> pa.Array:  # type: ignore[type-arg]
-    """Return the ``Signature.group_key`` of each message; *columns* are ``SIGNED``."""
-    keys = []
-    rows = zip(*(column.to_pylist() for column in columns), strict=True)
-    for message_id, body, parked_reason, error_type, error_message, code, kind in rows:
-        found_type, found_message, _ = reason_of(reasons, message_id, error_type, error_message)
-        signature = signature_of(body or "", parked_reason, found_type, found_message, code, kind)
-        keys.append(signature.group_key)
-    return pa.array(keys, pa.string())
 
 
 def with_groups(

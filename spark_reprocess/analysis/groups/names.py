@@ -11,11 +11,13 @@ from functools import lru_cache
 
 from dlq_replay.rules.failures import one_line
 from dlq_replay.text.masks import EMAIL
-from dlq_replay.text.normalization import NUMBER, mask_times_and_uuids
+from dlq_replay.text.normalization import mask_times_and_uuids
+from dlq_replay.text.numbers import LATIN, NUMBER
 
 _LONG_ID = re.compile(
-    r"(?i)\b0x[0-9a-f]+\b|\b(?=[a-f]*\d)[0-9a-f]{12,}\b"
-    r"|\b(?=[A-Za-z_]*\d[A-Za-z_]*\d)(?=\d*[A-Za-z_])\w{8,}\b"
+    # A word of Latin letters: beside another script an id ends.
+    rf"(?i)(?<![{LATIN}\d_])(?:0x[0-9a-f]+|(?=[a-f]*\d)[0-9a-f]{{12,}}"
+    rf"|(?=[a-z_]*\d[a-z_]*\d)(?=\d*[a-z_])[{LATIN}\d_]{{8,}})(?![{LATIN}\d_])"
 )
 _MIXED = re.compile(r"\d[A-Za-z_]|[A-Za-z_]\d|\d{12}")
 """Every text that ``_LONG_ID`` matches contains this, and this is faster to search."""

@@ -14,8 +14,11 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 from dlq_replay.rules.failures import one_line
 from dlq_replay.text.normalization import mask_error, whole_words
+from dlq_replay.text.places import names_little, place_of
 from dlq_replay.wire.context import KEPT_ERROR_BYTES, start_in_json
 from spark_reprocess.analysis.groups.kinds import kind_words
 from spark_reprocess.analysis.groups.names import mask_ids, mask_name, mask_names, mask_words
@@ -101,16 +104,18 @@ def signature_of(
     error_message: str | None,
     error_code: str | None = None,
     stated_kind: str | None = None,
+    error_place: str | None = None,
 ) -> Signature:
     """Return the signature of a message. Never raises. With a code no text counts.
 
     *stated_kind* is that of an attribute; it counts where the shape does, without an error.
+    *error_place* is as ``FailureError.place``.
     """
     if error_code:
         title = f"{error_type or _UNKNOWN_ERROR} ({error_code})"
         return Signature(f"{CODE}{title}", title, title)
     if has_error(error_type, error_message):
-        return _error_signature(error_type, error_message)
+        return _error_signature(error_type, error_message, error_place or "")
     reason = parked_reason or PARKED_BY_SQS
     shape = shape_of(body)
     kind = f"{mask_ids(stated_kind)} " if stated_kind else ""
@@ -121,29 +126,89 @@ def signature_of(
     )
 
 
+class Reason(NamedTuple):
+    """Why a message failed: what is recorded, or what logs have of it; None for what is unknown.
+
+    *logged* says where logs have it, in lines.
+    """
+
+    type: str | None
+    message: str | None
+    place: str | None = None
+    logged: str | None = None
+
+
+SIGNED = (
+    "message_id",
+    "body",
+    "parked_reason",
+    "error_type",
+    "error_message",
+    "error_code",
+    "stated_kind",
+    "error_place",
+)
+"""What decides about a message's group."""
+
 Reasons = Mapping[str, Mapping[str, Any]]
 """By message id, rows of ``message_index.REASONS``: errors that logs have."""
 
 
 def reason_of(
-    reasons: Reasons, message_id: str, error_type: str | None, error_message: str | None
-) -> tuple[str | None, str | None, str | None]:
-    """Return an error's type and message, and where logs have it: where none is recorded."""
-    if not has_error(error_type, error_message) and (found := reasons.get(message_id)):
-        return found["log_error_type"], found["log_error_message"], found["logged"]
-    return error_type, error_message, None
+    reasons: Reasons,
+    message_id: str,
+    error_type: str | None,
+    error_message: str | None,
+    error_place: str | None = None,
+) -> Reason:
+    """Return what is recorded of a message; where no error is, what logs have."""
+    if has_error(error_type, error_message) or not (found := reasons.get(message_id)):
+        return Reason(error_type, error_message, error_place)
+    logged_type, message, logged = (
+        found[name] for name in ("log_error_type", "log_error_message", "logged")
+    )
+    return Reason(logged_type, message, _logged_place(logged_type, message, logged), logged)
+
+
+def frames_of(logged: str) -> str:
+    """Return the frames in what says where logs have an error: behind that, and a link."""
+    return "\n".join(line for line in logged.split("\n")[1:] if not line.startswith("https://"))
+
+
+def _logged_place(error_type: str, message: str, logged: str) -> str:
+    if not names_little(error_type, mask_error(one_line(message))):
+        return ""
+    return place_of(frames_of(logged))
+
+
+def keys_of(*columns: "pa.Array[Any] | pa.ChunkedArray[Any]", reasons: Reasons) -> "pa.Array[Any]":
+    """Return the ``Signature.group_key`` of each message; *columns*, Arrow's, are ``SIGNED``."""
+    keys = []
+    rows = zip(*(column.to_pylist() for column in columns), strict=True)
+    for message_id, body, parked_reason, error_type, error_message, code, kind, place in rows:
+        error = error_type, error_message, place
+        if message_id in reasons:
+            error = reason_of(reasons, message_id, *error)[:3]
+        found_type, message, found_place = error
+        signature = signature_of(
+            body or "", parked_reason, found_type, message, code, kind, found_place
+        )
+        keys.append(signature.group_key)
+    return pa.array(keys, pa.string())
 
 
 # A recorder has masked most texts, so that they are often equal.
 @lru_cache(maxsize=16_384)
-def _error_signature(error_type: str | None, error_message: str | None) -> Signature:
+def _error_signature(error_type: str | None, error_message: str | None, place: str) -> Signature:
     masked = mask_error(one_line(error_message or ""))
     # So much of it that no cut by a recorder can reach it, nor what masking looks at.
     start = start_in_json(masked, KEPT_ERROR_BYTES - _CUT_REACH_BYTES)
     masked = masked if start == masked else whole_words(masked, len(start))
-    error = f"{error_type or _UNKNOWN_ERROR}{masked and ': '}{masked}"
+    text = f"{masked}{masked and ' '}at {place}" if place else masked
+    error = f"{error_type or _UNKNOWN_ERROR}{text and ': '}{text}"
     title = error if one_line(error) else _UNKNOWN_ERROR
-    return Signature(f"{ERROR}{error}", title, title)
+    # Whether an id has a letter is chance.
+    return Signature(f"{ERROR}{error.replace('<id>', '<n>')}", title, title)
 
 
 def short_title(text: str) -> str:

@@ -52,6 +52,7 @@ INPUT_COLUMNS = (
     "error_message",
     "error_code",
     "stated_kind",
+    "error_place",
     FILE,
 )
 
@@ -126,13 +127,13 @@ class _Extractor:
             yield pa.RecordBatch.from_pylist(made, schema=_EXTRACTED)
 
     def _row(self, row: dict[str, Any]) -> dict[str, Any]:
-        body, recorded = row["body"], (row["error_type"], row["error_message"])
-        error_type, error_message, logged = reason_of(self.reasons, row["message_id"], *recorded)
-        error = error_type, error_message
+        body = row["body"]
+        recorded = row["error_type"], row["error_message"], row["error_place"]
+        reason = reason_of(self.reasons, row["message_id"], *recorded)
         extracted: dict[str, Any] = {
             "group_id": row["group_id"],
             "chance": row["chance"],
-            "is_by_shape": not has_error(*error),
+            "is_by_shape": not has_error(reason.type, reason.message),
         }
         attributes = row["attributes"] or ()
         if row["is_sampled"]:
@@ -143,15 +144,15 @@ class _Extractor:
             shape = shape_of(body).key.encode("utf-8", "replace")
             extracted["shape"] = sha256(shape).hexdigest()[:16]
         if row["is_shown"]:
-            signature = signature_of(
-                body, row["parked_reason"], *error, row["error_code"], row["stated_kind"]
-            )
+            error = reason.type, reason.message, row["error_code"]
+            kind, place = row["stated_kind"], reason.place
+            signature = signature_of(body, row["parked_reason"], *error, kind, place)
             text = self._title(row["group_id"], signature)
             masked, is_cut = mask_start(text, TITLE_CHARACTERS, self.masks.text)
             extracted["title"] = short_title(f"{masked}…" if is_cut else masked)
             extracted["message_id"] = row["message_id"]
             extracted["sent_at"] = row["sent_at"]
-            extracted["logged"] = logged
+            extracted["logged"] = reason.logged
             shows_values = self.masks.shows_values
             shown = self.masks.value("body", body, SAMPLE_CHARACTERS) if shows_values else None
             extracted["body"] = shown

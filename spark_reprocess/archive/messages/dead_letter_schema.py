@@ -39,7 +39,8 @@ _TEXTS = {
     "sender_id": "SenderId",
 }
 _TIMES = {"sent_at": "SentTimestamp", "first_received_at": "ApproximateFirstReceiveTimestamp"}
-_OF_CONTEXT = ("parked_reason", "error_type", "error_code", "error_message", "plan_id")
+_OF_ERROR = ("error_type", "error_code", "error_message", "error_place")
+_OF_CONTEXT = ("parked_reason", *_OF_ERROR, "plan_id")
 
 ARROW_SCHEMA = pa.schema(
     [
@@ -108,6 +109,7 @@ def to_row(message: Message, queue_url: str, drained_at: datetime) -> Row:
         "error_type": error and (error.type or None),
         "error_code": error and error.code,
         "error_message": error and error.message.encode("utf-8", "replace").decode(),
+        "error_place": (error and error.place) or None,
         "plan_id": context.plan_id,
         "source_queue": context.source_queue,
         "last_id": context.last_id,

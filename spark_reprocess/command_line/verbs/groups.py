@@ -24,11 +24,12 @@ from spark_reprocess.groups.findings import (
     LEAST_GROUP,
     TOO_FEW,
     Findings,
-    by_family,
     count_statuses,
     format_predicate,
     format_statuses,
+    in_rows,
 )
+from spark_reprocess.groups.grouping import common_text
 from spark_reprocess.groups.triage import GroupMemory, Status
 from spark_reprocess.inspect.outcomes import Outcome, read_outcomes
 from spark_reprocess.plan.plan import Action, Plan
@@ -38,8 +39,9 @@ _ABOUT = """\
 Lists the groups of the newest report: what failed, how many messages, what sets them apart, and
 what the plan says to do with them. Counts and statuses are those of the analysis; pending, sent,
 came back, stopped, and what people say are as of now. A group of which nothing is pending and
-nothing came back is not in the table. Groups that turned out alike are one row: its numbers are of
-all, and each further group is a line with +. Changes nothing; needs no Spark."""
+nothing came back is not in the table. Similar groups, whose texts differ in a word or two, are one
+row: its numbers are of all, and each of them is a line with + and its own decision. Changes
+nothing; needs no Spark."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,14 +82,15 @@ def _run(options: Mapping[str, Any]) -> int:
     outcomes = read_outcomes(archive, plan, options["failure_table"])
     groups = list_groups(plan, findings, memory, notes, outcomes)
     gone = [one.group_id for one in findings.gone] if findings else []
-    families = findings.families if findings else {}
+    similar = findings.similar if findings else {}
     statuses = count_statuses((one.status for one in groups), len(gone))
     answer = {
         "plan_id": plan.plan_id,
         "plan": file.path,
         "statuses": statuses,
         "groups": [asdict(one) for one in groups],
-        "families": families,
+        "families": findings.families if findings else {},
+        "similar": similar,
         "group_by": findings.group_by if findings else "",
         "gone": gone,
         "unreadable": memory.unreadable,
@@ -99,7 +102,7 @@ def _run(options: Mapping[str, Any]) -> int:
             print_line(f"groups: {format_statuses(statuses)}")
         if answer["group_by"]:
             print_line(f"errors by --group-by {answer['group_by']!r}; '' takes it away")
-        _print(groups, families, options["archive"])
+        _print(groups, similar, options["archive"])
         for path in memory.unreadable:
             print_line(f"note: {path} cannot be read; what it says of a group is left out")
 
@@ -172,20 +175,40 @@ def _description(one: ListedGroup) -> str:
     return "\n".join(filter(None, (one.title, stopped, lead, note, said)))
 
 
-def _numbers(family: Sequence[ListedGroup]) -> tuple[object, ...]:
-    """Return count, pending, sent and what came back of a family together."""
-    sent = sum(map(_sent, family))
-    pending = [one.pending for one in family if one.pending is not None]
-    returned = [one.returned for one in family if one.returned is not None]
+def _numbers(row: Sequence[ListedGroup]) -> tuple[object, ...]:
+    """Return count, pending, sent and what came back of similar groups together."""
+    sent = sum(map(_sent, row))
+    pending = [one.pending for one in row if one.pending is not None]
+    returned = [one.returned for one in row if one.returned is not None]
     return (
-        sum(one.count for one in family),
+        sum(one.count for one in row),
         sum(pending) if pending else "-",
-        "-" if family[0].states is None else sent,
+        "-" if row[0].states is None else sent,
         came_back(sent, sum(returned) if returned else None),
     )
 
 
-def _print(groups: Sequence[ListedGroup], families: Mapping[str, str], archive: str) -> None:
+def _action(one: ListedGroup) -> str:
+    return f"{one.action}, edited" if one.is_edited else one.action
+
+
+def _table_row(row: Sequence[ListedGroup]) -> tuple[object, ...]:
+    """Return the cells of a group, or of several similar ones."""
+    if len(row) == 1:
+        [one] = row
+        return one.group_id, *_numbers(row), one.status, _action(one), _description(one)
+    statuses, actions = {one.status for one in row}, {_action(one) for one in row}
+    parts = [f"+ {one.group_id}, {one.count:,}, {_action(one)}: {_description(one)}" for one in row]
+    return (
+        counted(len(row), "group"),
+        *_numbers(row),
+        statuses.pop() if len(statuses) == 1 else "several",
+        actions.pop() if len(actions) == 1 else "several",
+        "\n".join([common_text([one.title for one in row]), *parts]),
+    )
+
+
+def _print(groups: Sequence[ListedGroup], similar: Mapping[str, str], archive: str) -> None:
     if any(one.pending is not None for one in groups):
         pending = sum(one.pending or 0 for one in groups)
         returned = sum(one.returned or 0 for one in groups)
@@ -204,19 +227,7 @@ def _print(groups: Sequence[ListedGroup], families: Mapping[str, str], archive: 
             *("group", "count", "pending", "sent", "came back", "status", "action"),
             "what failed, and what sets it apart",
         ),
-        [
-            (
-                one.group_id,
-                *_numbers([one, *others]),
-                one.status,
-                f"{one.action}, edited" if one.is_edited else one.action,
-                "\n".join(
-                    [_description(one)]
-                    + [f"+ {a.group_id}, {a.count:,}, {a.action}: {a.title}" for a in others]
-                ),
-            )
-            for one, *others in by_family(listed, families)
-        ],
+        [_table_row(row) for row in in_rows(listed, similar)],
         spare=("count", "status", "sent", "came back"),
     )
     for line in next_lines(listed, archive):

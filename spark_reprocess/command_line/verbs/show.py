@@ -28,6 +28,7 @@ from spark_reprocess.inspect.show import (
     NEWEST,
     ArchivedCopy,
     DeadLetterHistory,
+    DifferingWord,
     GroupPlaces,
     RunHistory,
     ShowOptions,
@@ -41,9 +42,9 @@ _ABOUT = """\
 Shows the history of one dead letter, by the id of any copy: every archived copy, why each was
 parked, and each run that sent or discarded one: who, why, when, where to, and under which new id.
 Of a run, by the id that redrive and restore print: the same, and what came back since. Of a group:
-where in their own code consumers failed on its newest messages, as they recorded it in the last 14
-days, or as logs have it. Bodies and values of attributes are shown only if you ask for them.
-Changes nothing; needs no Spark.
+what stands at each <*> of its title, and where in their own code consumers failed on its newest
+messages, as they recorded it in the last 14 days, or as logs have it. Bodies and values of
+attributes are shown only if you ask for them. Changes nothing; needs no Spark.
 
 With --out, the id is that of a group of a plan, or its beginning. Its messages are written as JSON
 lines as they were archived; docs/reference.md lists the fields. Nothing is masked. A file gets mode
@@ -135,8 +136,19 @@ def print_places(found: GroupPlaces, archive: str) -> None:
         print_line(f"only the newest {NEWEST} of {found.messages:,} messages were looked up")
     if found.fault:
         print_line(f"failure table: {found.fault}")
+    for number, word in enumerate(found.words, start=1):
+        print_line(_word_line(number, word, found))
     out = suggestion("show", archive, group_id, "--out", f"{group_id}.jsonl")
     print_line(f"its messages: {out}")
+
+
+def _word_line(number: int, word: DifferingWord, found: GroupPlaces) -> str:
+    """Format what stands at one ``<*>`` of the title."""
+    which = f" {number}" if len(found.words) > 1 else ""
+    values = ", ".join(f"{value} ({count:,})" for value, count in word.values.items())
+    more = ", …" if word.distinct > len(word.values) else ""
+    of = f"{word.distinct:,} different in {counted(found.words_of, 'message')}"
+    return f"at <*>{which}: {of}: {values}{more}"
 
 
 def print_history(history: DeadLetterHistory) -> None:

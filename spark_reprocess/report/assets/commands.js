@@ -3,17 +3,20 @@ const installation = { name: "" };
 
 /** The steps that are the same for every group stand once in the page; an open group gets its own. */
 function equipGroup(group) {
-  const list = find(".redrive ol", group);
+  // Of similar groups each has its own, and is equipped when it is opened.
+  const isOwn = (element) => element.closest(".part, .group") === group;
+  const list = findAll(".redrive ol", group).find(isOwn);
+  if (!list) return;
   const id = list.dataset.group;
   const steps = ["#redrive .look", "#redrive .do"].map((step) => find(step).cloneNode(true));
   const decide = find("#redrive .decide").cloneNode(true);
   for (const step of steps) find(".group-option", step).textContent = `--group ${id} `;
   find(".id", decide).textContent = id;
-  find(".then", group).replaceWith(...steps);
+  find(".then", list).replaceWith(...steps);
   const text = make("p", "only");
   text.textContent = "Or only decide, and redrive all decided groups together later";
   list.after(text, decide);
-  equipCommands(find(".redrive", group));
+  equipCommands(list.closest(".redrive"));
 }
 
 /** Give commands what only works with a script: buttons that copy, and a place to fill in. */

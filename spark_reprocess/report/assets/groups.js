@@ -14,7 +14,7 @@ const orders = {
   age: (row) => Number(row.element.dataset.age),
 };
 
-const searchedParts = "h3, .lead code, mark, .leads code, .tally th, .sample code, .attributes th, .attributes td";
+const searchedParts = "h3, .part .title, .lead code, mark, .leads code, .tally th, .sample code, .attributes th, .attributes td";
 
 /** What a search looks through: what came from messages, not the page's own words. */
 function textOf(row) {
@@ -42,8 +42,9 @@ function showGroups() {
     row.element.hidden = !isWanted(row);
     if (!row.element.hidden) shown += 1;
   }
-  const all = counted(groupRows.length, "group");
-  find("#matches").textContent = shown === groupRows.length ? all : `${grouped(shown)} of ${all}`;
+  const matches = find("#matches");
+  const all = counted(groupRows.length, matches.dataset.row);
+  matches.textContent = shown === groupRows.length ? matches.dataset.all : `${grouped(shown)} of ${all}`;
   find("#no-match").hidden = shown > 0;
 }
 
@@ -60,7 +61,8 @@ function openAll(open) {
 /** The group that the address names; anybody can write one that names none, or nothing at all. */
 function addressed() {
   try {
-    return groupElements.find((element) => element.id === decodeURIComponent(location.hash.slice(1)));
+    const id = decodeURIComponent(location.hash.slice(1));
+    return findAll("details.group, details.part").find((element) => element.id === id);
   } catch {
     return undefined;
   }
@@ -69,7 +71,9 @@ function addressed() {
 function followAddress() {
   const element = addressed();
   if (!element) return;
-  if (element.hidden) clearFilters();
+  const row = element.closest("details.group");
+  if (row.hidden) clearFilters();
+  row.open = true;
   element.open = true;
   find("summary", element).focus({ preventScroll: true });
   element.scrollIntoView({ block: "start" });
@@ -105,9 +109,10 @@ function startGroups() {
   });
   const opened = new WeakSet();
   find("#rows").addEventListener("toggle", ({ target }) => {
-    if (!target.open || !target.matches("details.group") || opened.has(target)) return;
+    if (!target.open || !target.matches("details.group, details.part") || opened.has(target)) return;
     opened.add(target);
-    onFirstOpen.forEach((tell) => tell(target));
+    if (target.matches(".part")) equipGroup(target);
+    else onFirstOpen.forEach((tell) => tell(target));
   }, true);
   addEventListener("hashchange", followAddress);
   document.addEventListener("click", (event) => {

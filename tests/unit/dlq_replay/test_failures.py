@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from enum import Enum
 from typing import Any
 
@@ -164,7 +165,51 @@ def test_a_code_names_the_failure_and_what_is_none_is_ignored(
     assert failure_of(CodeRaisesError()).error_code is None
 
 
-def test_causes_and_notes_are_not_recorded() -> None:
+def fail(exception: BaseException, cause: BaseException | None) -> None:
+    raise exception from cause
+
+
+def raise_from(cause: BaseException, *texts: str, redact: Any = None) -> Failure:
+    """Raise *cause*, and from it exceptions with these texts, each from the one before."""
+    found: BaseException | None = None
+    for exception in (cause, *map(CardRefusedError, texts)):
+        try:
+            fail(exception, found)
+        except BaseException as raised:  # noqa: BLE001 - as a consumer may
+            found = raised
+    assert found is not None
+    return failure_of(found, redact=redact)
+
+
+def test_the_innermost_cause_of_own_code_is_recorded_with_its_place() -> None:
+    """Two causes behind one text are two failures."""
+    deep = raise_from(KeyError("vat"), "no price for order 17", "failed")
+    other = raise_from(OSError("order 17 is locked"), "failed")
+
+    assert deep.error_type == other.error_type == f"{__name__}.CardRefusedError"
+    assert deep.error_message == "failed from KeyError: 'vat'"
+    assert other.error_message == "failed from OSError: order <n> is locked"
+    assert [line.rpartition(" ")[2] for line in deep.frames.split("\n")] == ["fail", "raise_from"]
+    assert raise_from(ValueError(), "failed").error_message == "failed from ValueError"
+    assert raise_from(ValueError("bad"), "").error_message == "from ValueError: bad"
+    # The text may say it already.
+    assert raise_from(ValueError("bad"), "it is bad").error_message == "it is bad"
+
+
+def test_a_long_text_leaves_room_for_its_cause() -> None:
+    failure = raise_from(KeyError("vat"), "word " * 400)
+
+    assert failure.error_message == f"{'word ' * 15}word from KeyError: 'vat'"
+
+
+def test_the_text_of_a_cause_is_redacted_too() -> None:
+    cause = ValueError("card 4111 is bad")
+    failure = raise_from(cause, "refused", redact=lambda text: text.replace("card", "****"))
+
+    assert failure.error_message == "refused from ValueError: **** <n> is bad"
+
+
+def test_causes_that_passed_through_no_own_code_and_notes_are_not_recorded() -> None:
     cause = ValueError("secret cause")
     exception = CardRefusedError("refused")
     exception.__cause__ = cause
@@ -172,6 +217,12 @@ def test_causes_and_notes_are_not_recorded() -> None:
     exception.add_note("secret note")
 
     assert "secret" not in str(failure_of(exception))
+    try:
+        json.loads("[")
+    except ValueError as error:
+        foreign = error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)
+    exception.__cause__ = foreign
+    assert failure_of(exception).error_message == "refused"
 
 
 def test_redaction_sees_the_text_before_it_is_cut() -> None:
@@ -241,6 +292,27 @@ def test_a_type_with_what_a_mask_hides_is_masked() -> None:
     failure = failure_of(type("No user anna@example.com", (Exception,), {})())
 
     assert failure.error_type.endswith("test_failures.No user ***")
+
+
+@pytest.mark.parametrize(
+    ("error_type", "error_message", "code", "place"),
+    [
+        ("TimeoutError", "", None, "task/tax.py#rate"),
+        ("shop.LateError", "timed out", None, "task/tax.py#rate"),
+        ("TypeError", "'str' object is not callable", None, "task/tax.py#rate"),
+        # What names its failure needs no place.
+        ("NoRateError", "no rate for HR", None, ""),
+        ("TimeoutError", "", "slow", ""),
+    ],
+)
+def test_a_parked_copy_carries_the_place_where_the_text_names_little(
+    error_type: str, error_message: str, code: str | None, place: str
+) -> None:
+    frames = "/var/task/tax.py:17 in rate\n/var/task/app.py:3 in handler"
+    failure = Failure("m-1", error_type, error_message, error_code=code, frames=frames)
+
+    assert failure.to_failure_error().place == place
+    assert replace(failure, frames="").to_failure_error().place == ""
 
 
 arguments = st.recursive(

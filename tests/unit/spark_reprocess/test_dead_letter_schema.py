@@ -63,7 +63,9 @@ OURS = context(
     source_queue="orders.fifo",
 )
 BEYOND_THE_CALENDAR = {CONTEXT_ATTRIBUTE: text(ReplayContext(first_seen_seconds=10**15).to_json())}
-NOTHING = dict.fromkeys(["parked_reason", "error_code", "source_queue", "first_seen_at"])
+NOTHING = dict.fromkeys(
+    ["parked_reason", "error_code", "error_place", "source_queue", "first_seen_at"]
+)
 
 
 @pytest.mark.parametrize(
@@ -85,6 +87,12 @@ NOTHING = dict.fromkeys(["parked_reason", "error_code", "source_queue", "first_s
                 "queue_url": URL,
                 "drained_at": DRAINED_AT,
             },
+        ),
+        (
+            message(
+                attributes=context(error=FailureError("Timeout", "", place="task/tax.py#rate"))
+            ),
+            {"error_code": None, "error_message": "", "error_place": "task/tax.py#rate"},
         ),
         (message("m-9"), {**NOTHING, "first_id": "m-9", "replay_count": 0}),
         # The source queue is only what the context says.

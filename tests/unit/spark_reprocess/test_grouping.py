@@ -5,6 +5,7 @@ import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -20,6 +21,9 @@ from spark_reprocess.groups.grouping import (
     OTHERS,
     TableGroup,
     check_group_by,
+    common_text,
+    data_values,
+    digest_of,
     families_of,
     grouped,
     hidden,
@@ -33,36 +37,110 @@ def keyed(counts: Mapping[str, int]) -> dict[str, int]:
     return {f"{ERROR}E: {text}": count for text, count in counts.items()}
 
 
+WORDS_OF_LETTERS = tuple(
+    first + second + third
+    for first in string.ascii_lowercase
+    for second in "aeiou"
+    for third in "lmnrst"
+)
+
+
 def named(sentence: str, number: int, each: int = 1) -> dict[str, int]:
     """Texts with so many different words in one place."""
-    pairs = [first + second for first in string.ascii_lowercase for second in "aeiou"]
-    return keyed({sentence.format(one * 3): each for one in pairs[:number]})
+    return keyed({sentence.format(word): each for word in WORDS_OF_LETTERS[:number]})
+
+
+def counted(number: int, each: int, **others: int) -> dict[str, int]:
+    """So many plain words with so many messages each, and others."""
+    return dict.fromkeys(WORDS_OF_LETTERS[:number], each) | others
+
+
+@pytest.mark.parametrize(
+    ("words", "data"),
+    [
+        # Few are failures of their own, however many messages they have.
+        ({"email": 10, "phone": 10, "vat": 10}, 0),
+        (counted(9, 1), 0),
+        # Ten or more are data where nearly every message has its own.
+        (counted(10, 1), 10),
+        (counted(10, 2), 10),
+        (counted(10, 3), 0),
+        (counted(30, 1, root=20), 31),
+        (counted(30, 1, root=40), 0),
+        # Fifty or more are data where each is rare; one that is not stays a failure of its own.
+        (counted(49, 9), 0),
+        (counted(50, 9), 50),
+        (counted(80, 9, root=300), 80),
+        # A name of code is no data. Where a twentieth of the values are names of code, all are.
+        ({f"{word}_code": 1 for word in WORDS_OF_LETTERS[:60]}, 0),
+        (counted(90, 1, vat_rate=1, OrderPlaced=1, McDonald=1), 91),
+        (counted(90, 1, **{f"{word}_id": 1 for word in WORDS_OF_LETTERS[:9]}), 0),
+        # What may be a name, between quotes or as a login, is data only if there are fifty.
+        ({f"'{word}'": 1 for word in WORDS_OF_LETTERS[:49]}, 0),
+        ({f"'{word}'": 1 for word in WORDS_OF_LETTERS[:50]}, 50),
+        ({f"{word}.smith": 1 for word in WORDS_OF_LETTERS[:49]}, 0),
+        ({f"{word}.smith": 3 for word in WORDS_OF_LETTERS[:50]}, 50),
+        # Masks are data.
+        ({"<n>": 9, "<time>": 9, "none": 9}, 2),
+        (counted(12, 1) | {"<n>": 900}, 13),
+    ],
+)
+def test_values_are_data_if_there_are_many_and_none_stands_out(
+    words: dict[str, int], data: int
+) -> None:
+    values = {digest_of(word): count for word, count in words.items()}
+
+    assert len(data_values(values)) == data
+
+
+def test_without_another_word_values_are_data_only_if_there_are_fifty() -> None:
+    few, many = ({digest_of(word): 1 for word in WORDS_OF_LETTERS[:number]} for number in (49, 50))
+
+    assert data_values(few, has_context=False) == frozenset()
+    assert data_values(many, has_context=False) == many.keys()
 
 
 @pytest.mark.parametrize(
     ("counts", "groups"),
     [
-        # Few values with many messages each are different failures.
-        (named("no VAT rate for country {} today", 3), 3),
-        (named("no VAT rate for country {} today", 4, each=49), 1),
-        (named("no VAT rate for country {} today", 4, each=50), 4),
-        (named("no VAT rate for country {} today", 12, each=450), 12),
-        (named("no VAT rate for country {} today", 12, each=440), 1),
-        # Texts with few words in common are one failure only if there are many.
-        (named("'{}'", 9), 9),
-        (named("'{}'", 10), 1),
+        (named("no VAT rate for country {} today", 4), 4),
+        (named("no VAT rate for country {} today", 4, each=1_000), 4),
+        (named("no VAT rate for country {} today", 12, each=10), 12),
+        (named("no VAT rate for country {} today", 12), 1),
+        (named("no VAT rate for country {} today", 100, each=9), 1),
+        # Texts without a word in common.
+        (named("'{}'", 49), 49),
+        (named("'{}'", 50), 1),
         (named("{}", 100), 1),
+        # Other words are other failures.
         (named("the {} is closed", 100) | named("the {} is late", 100), 2),
-        (keyed({f"{a} of {b} is late": 30 for a in "abcdefghijkl" for b in "abcdefghijkl"}), 12),
+        (keyed({f"{a} of {b} is late": 30 for a in "abcdefghijkl" for b in "abcdefghijkl"}), 144),
+        # First and last names.
+        (keyed({f"user {a} {b}x may not": 1 for a in WORDS_OF_LETTERS[:60] for b in "pqrstu"}), 6),
+        (
+            keyed(
+                {
+                    f"user {a} {b}x may not do that": 2
+                    for a in WORDS_OF_LETTERS[:60]
+                    for b in WORDS_OF_LETTERS[60:120]
+                }
+            ),
+            1,
+        ),
+        # Where more words differ than are common, nothing is.
+        (keyed({f"{a} {a}x {a}y": 1 for a in WORDS_OF_LETTERS[:60]}), 60),
+        (keyed({f"{a} with {a}x or {a}y": 1 for a in WORDS_OF_LETTERS[:60]}), 60),
         (keyed({f"x{n:b} of y{n:o} is late".translate(DIGITS): 1 for n in range(99)}), 1),
         # Another number of words, another separator, another type.
         (keyed({"a b": 1, "a b c": 1, "a: b": 1, "a=b": 1}), 4),
         ({f"{ERROR}{kind}: {n * 3} is closed": 1 for kind in "AB" for n in "abcdefghijk"}, 2),
+        # Scripts without blanks: words end where the script changes.
+        (keyed({f"\u6ce8\u6587<n>\u304c{end}": 5 for end in ("\u3042\u308a", "\u306a\u3057")}), 2),
         # A key that is not of an error is its group's id.
         ({"g-0123456789": 5, "g-0123456788": 1}, 2),
     ],
 )
-def test_many_values_of_one_word_are_one_failure_and_few_are_not(
+def test_different_words_are_different_failures_and_data_is_not(
     counts: dict[str, int], groups: int
 ) -> None:
     _, found = grouped((), counts)
@@ -70,6 +148,42 @@ def test_many_values_of_one_word_are_one_failure_and_few_are_not(
     assert found.ids.keys() == counts.keys()
     assert len(set(found.ids.values())) == groups
     assert found.unlisted == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("texts", "rows"),
+    [
+        # One word differs, or two; always the same ones.
+        (("field vat is required", "field zip is required", "field zip is unknown"), [3]),
+        (("no way from paid to draft", "no way from sent to open"), [2]),
+        (("a b c d e f g", "x b c d e f g", "x y c d e f g", "x y z d e f g"), [3, 1]),
+        # The texts are one word.
+        (("CARD_DECLINED", "CARD_EXPIRED", "DO_NOT_HONOR"), [3]),
+        # More differ than are common.
+        (("not found", "access denied"), [1, 1]),
+        (("order not found", "user not found", "order was late"), [2, 1]),
+        # Another type, other separators.
+        (("vat: missing", "zip is missing"), [1, 1]),
+    ],
+)
+def test_groups_whose_texts_differ_in_a_word_or_two_are_one_row(
+    texts: Sequence[str], rows: Sequence[int]
+) -> None:
+    _, found = grouped((), keyed(dict.fromkeys(texts, 3)))
+
+    ids = set(found.ids.values())
+    assert len(ids) == len(texts)
+    shown = Counter(found.similar.get(group_id, group_id) for group_id in ids)
+    assert sorted(shown.values(), reverse=True) == rows
+    assert shown.keys() <= ids
+
+
+def test_a_row_is_called_by_what_its_texts_have_in_common() -> None:
+    fields = ["E: field vat is required", "E: field zip is required"]
+
+    assert common_text(fields) == "E: field <*> is required"
+    assert common_text([*fields, "E: no"]) == fields[0]
+    assert common_text(["E: x", "F: x"]) == "E: x"
 
 
 @pytest.mark.parametrize(
@@ -120,23 +234,53 @@ def test_thirty_analyses_of_a_growing_archive_never_change_an_id(
         ]
 
 
-def test_groups_that_turn_out_alike_are_a_family_and_new_texts_go_to_its_oldest() -> None:
-    """Two families that turn out alike are one."""
+@given(st.dictionaries(TEXTS, st.integers(1, 400), max_size=40), st.randoms())
+def test_the_order_of_the_messages_changes_nothing(counts: dict[str, int], chance: Random) -> None:
+    pairs = [*keyed(counts).items()]
+    expected = grouped((), dict(pairs))
+    chance.shuffle(pairs)
+
+    assert grouped((), dict(pairs)) == expected
+
+
+def test_when_words_turn_out_to_be_data_their_groups_stay_and_are_one_family() -> None:
+    sentence = "user {} not found today"
     table: Table = ()
     archive: dict[str, int] = {}
-    sizes, ids = [], []
-    for country, users in (("DE", 3), ("DE", 4), ("FR", 3), ("FR", 4), ("ES", 4), ("IT", 4)):
-        archive |= named(f"no VAT rate for {{}} in {country} today", users)
+    groups, families, ids = [], [], dict[str, str]()
+    for users in (4, 9, 10, 30):
+        archive |= named(sentence, users)
         table, found = grouped(table, archive)
-        family = {one: found.families.get(one, one) for one in found.ids.values()}
-        sizes.append(sorted(Counter(family.values()).values()))
-        ids.append(found.ids[[*archive][-1]])
+        assert ids.items() <= found.ids.items()
+        ids = dict(found.ids)
+        groups.append(len(set(ids.values())))
+        families.append(len({found.families.get(one, one) for one in ids.values()}))
     oldest = table[0].group_id
 
-    assert sizes == [[1, 1, 1], [3], [1, 1, 1, 3], [3, 3], [1, 3, 3], [7]]
-    assert (ids[1], ids[5]) == (oldest, oldest)
+    assert groups == [4, 9, 9, 9]
+    assert families == [4, 9, 1, 1]
+    assert {ids[key] for key in [*archive][9:]} == {oldest}
     assert set(found.families.values()) == {oldest}
+    assert set(found.similar.values()) == {oldest}
     assert found.titles[oldest] == table[-1].pattern
+
+
+def test_two_families_that_turn_out_to_be_one_failure_are_one() -> None:
+    countries = WORDS_OF_LETTERS[:50]
+    table: Table = ()
+    families = []
+    for number in (49, 50):
+        texts = [
+            f"no VAT rate for {user} in {country}x on that day"
+            for place, country in enumerate(countries[:number], start=5)
+            for user in WORDS_OF_LETTERS[10 * place : 10 * place + 10]
+        ]
+        archive = keyed(dict.fromkeys(texts, 1))
+        table, found = grouped(table, archive)
+        families.append(len({found.families.get(one, one) for one in found.ids.values()}))
+
+    assert families == [49, 1]
+    assert set(found.families.values()) == {table[0].group_id}
 
 
 def coded(kind: str, code: str, order: str) -> str:
@@ -186,14 +330,14 @@ def test_a_full_table_forgets_the_oldest_group_that_nobody_needs(
 def test_a_full_table_forgets_no_pattern_of_a_family_that_has_messages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    three, four = (named("no VAT rate for {} today", number) for number in (3, 4))
-    table, before = grouped(grouped((), three)[0], four)
+    nine, ten = (named("no VAT rate for {} today", number) for number in (9, 10))
+    table, before = grouped(grouped((), nine)[0], ten)
     monkeypatch.setattr(grouping, "TABLE_GROUPS", len(table))
 
-    after, found = grouped(table, three | keyed({"a b": 9}))
+    after, found = grouped(table, nine | keyed({"a b": 9}))
 
     assert found.ids[f"{ERROR}E: a b"] == OTHERS
-    assert grouped(after, four)[1].ids == before.ids
+    assert grouped(after, ten)[1].ids == before.ids
 
 
 class BusyArchive(LocalArchive):

@@ -1,10 +1,11 @@
 """The record of why a consumer failed on a message: SQS itself keeps no error. Pure.
 
 A record has the exception's type, its code, the start of its text, without what differs between its
-occurrences, and the innermost frames of the consumer's own code; never a body, arguments, locals,
-causes or notes. Some libraries quote their input in the text of an exception: ``redact`` decides
-which part of the text is kept. By default the recorder uses ``masks``, which cannot recognise
-names, postal addresses and free text.
+occurrences, and the innermost frames of the consumer's own code. Where own code raised it ``from``
+another exception of own code, the type and text of the innermost such cause follow its text. There
+is never a body, arguments, locals, other causes or notes. Some libraries quote their input in the
+text of an exception: ``redact`` decides which part of the text is kept. By default the recorder
+uses ``masks``, which cannot recognise names, postal addresses and free text.
 """
 
 import re
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from traceback import walk_tb
+from types import CodeType
 from typing import Any, Self, TypeVar
 
 from dlq_replay.wire.context import FailureError, error_code_of
@@ -32,6 +34,8 @@ ERROR_MESSAGE_CHARACTERS = 300
 _READ_CHARACTERS = 10_000
 _CONTEXT_TYPE_CHARACTERS = 128
 _FRAMES, _FRAMES_BYTES = 5, 1024
+_CAUSES = 16
+_TEXT_BEFORE_CAUSE = 80
 _FOREIGN = re.compile(
     r"/(?:site|dist)-packages/|/lib/python\d|^/(?:var/(?:runtime|lang)|opt/python)/|^<"
     r"|/dlq_replay/consumer/"
@@ -73,19 +77,25 @@ class Failure:
         """Describe *exception*. Never raises an ``Exception``, whatever the exception's class does.
 
         An exception group is described as a group, not by its members. *redact* is called before
-        any of the text is kept; if it fails, ``NOT_REDACTED`` replaces the text. Without
+        any of a text is kept; if it fails, ``NOT_REDACTED`` replaces the text. Without
         *error_code* the attribute ``error_code`` of the exception counts, if it has one; what is no
-        code is ignored.
+        code is ignored. The frames are those of the cause, where the text names one.
         """
-        text = _attempt(lambda: str(exception)[:_READ_CHARACTERS], "")
-        if redact is not None and text:
-            text = _attempt(lambda: redact(text)[:_READ_CHARACTERS], NOT_REDACTED)
-        error_type = _attempt(lambda: _hidden(_type_name(type(exception))), "Exception")
-        start = _attempt(lambda: _masked(text), "")[:ERROR_MESSAGE_CHARACTERS].rstrip()
+        text = _text(exception, redact)
+        cause = _attempt(lambda: _own_cause(exception), None)
+        if cause is not None:
+            cause_text = _text(cause, redact)
+            is_named = cause_text and cause_text in text
+            text = text if is_named else _with_cause(text, _name(cause), cause_text)
         own_code = _attempt(lambda: error_code_of(getattr(exception, "error_code", None)), None)
-        code = error_code_of(error_code) or own_code
-        frames = _attempt(lambda: _own_frames(exception), "")
-        return cls(message_id, _end(error_type), start, now_seconds, code, frames)
+        return cls(
+            message_id,
+            _end(_name(exception)),
+            text[:ERROR_MESSAGE_CHARACTERS].rstrip(),
+            now_seconds,
+            error_code_of(error_code) or own_code,
+            _attempt(lambda: _own_frames(cause or exception), ""),
+        )
 
     @classmethod
     def from_item(cls, item: Mapping[str, Any]) -> Self:
@@ -123,14 +133,17 @@ class Failure:
         """Return the form for a parked copy's context: the end of the type, in printable ASCII.
 
         Both are masked, as they may come from another program. Where that one may have cut the
-        text, its last word does not count.
+        text, its last word does not count. Where the text names little, the place of the first
+        frame says which failure this is.
         """
         error_type, text = _hidden(self.error_type), _hidden(self.error_message)
         ascii_type = "".join(c if c.isascii() and c.isprintable() else "?" for c in error_type)
         if len(self.error_message) >= ERROR_MESSAGE_CHARACTERS:
             text = text.rpartition(" ")[0] or text
         short_type = ascii_type[-_CONTEXT_TYPE_CHARACTERS:] or "Error"
-        return FailureError(short_type, _masked(text), self.error_code)
+        masked_text = _masked(text)
+        place = "" if self.error_code else _place(error_type, masked_text, _hidden(self.frames))
+        return FailureError(short_type, masked_text, self.error_code, place)
 
     def matches(self, patterns: Iterable[str]) -> bool:
         """Return whether one of *patterns* matches the error's type, with or without its module.
@@ -166,6 +179,39 @@ def _hidden(text: str) -> str:
     return mask_text(text)
 
 
+def _text(exception: BaseException, redact: Redact | None) -> str:
+    """Return what may be kept of an exception's text, without what differs."""
+    text = _attempt(lambda: str(exception)[:_READ_CHARACTERS], "")
+    if redact is not None and text:
+        text = _attempt(lambda: redact(text)[:_READ_CHARACTERS], NOT_REDACTED)
+    return _attempt(lambda: _masked(text), "")
+
+
+def _name(exception: BaseException) -> str:
+    return _attempt(lambda: _hidden(_type_name(type(exception))), "Exception")
+
+
+def _own_cause(exception: BaseException) -> BaseException | None:
+    """Return the innermost cause that passed through the consumer's own code, if there is one."""
+    own: BaseException | None = None
+    cause = exception.__cause__
+    for _ in range(_CAUSES):
+        if cause is None or cause is exception:
+            break
+        own = cause if _own_codes(cause) else own
+        cause = cause.__cause__
+    return own
+
+
+def _with_cause(text: str, cause_type: str, cause_text: str) -> str:
+    """Return both texts, the first one short enough that a parked copy has room for the other."""
+    cause = f"{cause_type}{cause_text and ': '}{cause_text}"
+    start = (
+        text if len(text) <= _TEXT_BEFORE_CAUSE else text[:_TEXT_BEFORE_CAUSE].rpartition(" ")[0]
+    )
+    return f"{start}{start and ' '}from {cause}"
+
+
 def _masked(text: str) -> str:
     # Not at import: compiling the patterns takes time, and most starts park nothing.
     from dlq_replay.text.normalization import mask_error  # noqa: PLC0415
@@ -173,15 +219,26 @@ def _masked(text: str) -> str:
     return mask_error(one_line(text))
 
 
+def _place(error_type: str, masked_text: str, frames: str) -> str:
+    # Not at import, as in ``_masked``.
+    from dlq_replay.text.places import names_little, place_of  # noqa: PLC0415
+
+    return place_of(frames) if names_little(error_type, masked_text) else ""
+
+
 def _own_frames(exception: BaseException) -> str:
-    codes = [(frame.f_code, line) for frame, line in walk_tb(exception.__traceback__)]
     frames = [
         one_line(f"{code.co_filename}:{line} in {code.co_name}")
-        for code, line in codes
-        if not _FOREIGN.search(code.co_filename)
+        for code, line in _own_codes(exception)
     ]
     text = _hidden("\n".join(frames[: -_FRAMES - 1 : -1]))
     return text.encode("utf-8", "replace")[:_FRAMES_BYTES].decode("utf-8", "ignore")
+
+
+def _own_codes(exception: BaseException) -> list[tuple[CodeType, int]]:
+    """Return the functions of own code that it passed through, with lines, the innermost last."""
+    codes = [(frame.f_code, line) for frame, line in walk_tb(exception.__traceback__)]
+    return [(code, line) for code, line in codes if not _FOREIGN.search(code.co_filename)]
 
 
 def _type_name(kind: type[BaseException]) -> str:

@@ -51,11 +51,18 @@ class InheritedContextError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class FailureError:
-    """The error that a consumer recorded, its text shortened; *code* as ``error_code_of``."""
+    """The error that a consumer recorded, its text shortened.
+
+    Attributes:
+        code: as ``error_code_of``.
+        place: where the consumer's own code failed, as ``places.place_of``; only of an error whose
+            text names little and which has no code, else empty.
+    """
 
     type: str
     message: str
     code: str | None = None
+    place: str = ""
 
 
 def error_code_of(value: object) -> str | None:
@@ -160,7 +167,8 @@ class ReplayContext(NamedTuple):
                 fields[key] = 1 if value is True else value
         if self.error is not None:
             code = {} if self.error.code is None else {"code": self.error.code}
-            fields["error"] = {"type": self.error.type, **code, "message": error_message}
+            place = {"at": self.error.place} if self.error.place else {}
+            fields["error"] = {"type": self.error.type, **code, **place, "message": error_message}
         return _in_json(fields)
 
 
@@ -214,7 +222,8 @@ def _error(key: str, value: object) -> FailureError:
     code = value.get("code")
     if code is not None and not error_code_of(code):
         raise ValueError("code must be 1 to 64 letters, digits, '_', '-', '.' and ':'")
-    return FailureError(error_type, str(value.get("message", "")), code)
+    place = "" if value.get("at") is None else _text("at", value["at"])
+    return FailureError(error_type, str(value.get("message", "")), code, place)
 
 
 _KEYS: dict[str, tuple[str, Callable[[str, object], object]]] = {

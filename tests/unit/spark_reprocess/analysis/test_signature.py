@@ -16,8 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlq_replay.rules.failures import Failure
+from dlq_replay.text.places import PLACE_CHARACTERS
 from dlq_replay.wire.context import ReplayContext
-from spark_reprocess.analysis.groups.signature import shape_of, short_title, signature_of
+from spark_reprocess.analysis.groups.signature import (
+    reason_of,
+    shape_of,
+    short_title,
+    signature_of,
+)
 from spark_reprocess.groups.grouping import SIGNATURE_VERSION, grouped
 from tests.support.builders import NOW
 
@@ -95,11 +101,15 @@ WORDS = st.sampled_from(
 )
 
 
-@given(st.lists(WORDS, max_size=60), st.sampled_from(["", "pay", "q" * 80]))
-def test_no_cut_of_an_error_changes_its_group(words: list[str], source: str) -> None:
+@given(
+    st.lists(WORDS, max_size=60),
+    st.sampled_from(["", "pay", "q" * 80]),
+    st.sampled_from(["", "p" * PLACE_CHARACTERS]),
+)
+def test_no_cut_of_an_error_changes_its_group(words: list[str], source: str, place: str) -> None:
     """What came back of a redrive has a fuller context, with less room for the error."""
     failure = Failure.of("m-1", ValueError(" ".join(words)), 0)
-    error = replace(failure.to_failure_error(), type="shop.errors." + "E" * 116)
+    error = replace(failure.to_failure_error(), type="shop.errors." + "E" * 116, place=place)
     first_id = "7c1811ed-e98f-4c9c-a9f9-58c757ff494f"
     slim = ReplayContext(first_id, error=error)
     full = slim._replace(
@@ -117,7 +127,53 @@ def test_no_cut_of_an_error_changes_its_group(words: list[str], source: str) -> 
     errors = [error, *filter(None, arrived)]
 
     assert len(errors) == 3
-    assert len({signature_of("", None, one.type, one.message).key for one in errors}) == 1
+    signatures = [
+        signature_of("", None, one.type, one.message, error_place=one.place) for one in errors
+    ]
+    assert len({signature.key for signature in signatures}) == 1
+    assert all(place in signature.text for signature in signatures)
+
+
+def test_where_it_failed_is_a_part_of_what_failed() -> None:
+    places = ("com.shop.Tax#rate", "com.shop.Mail#send", None)
+    bare = [signature_of("", None, "NullPointerException", "", error_place=one) for one in places]
+    texts = [signature_of("", None, "TypeError", "x is null", error_place=one) for one in places]
+    coded = {signature_of("", None, "E", "", "slow", error_place=one).key for one in places}
+
+    assert [one.text for one in bare] == [
+        "NullPointerException: at com.shop.Tax#rate",
+        "NullPointerException: at com.shop.Mail#send",
+        "NullPointerException",
+    ]
+    assert texts[0].text == "TypeError: x is null at com.shop.Tax#rate"
+    assert len({one.key for one in (*bare, *texts)}) == 6
+    assert len(coded) == 1
+    _, grouping = grouped((), {one.group_key: 90 for one in (*bare, *texts)})
+    assert len(set(grouping.ids.values())) == 6
+
+
+def test_of_a_logged_error_the_place_is_that_of_the_first_own_frame() -> None:
+    logged = "found by id in g, s, 2026\nhttps://a.example\nrate (/var/task/tax.js:17:9)\nb"
+    row = {"log_error_message": "", "logged": logged}
+    reasons = {
+        "m-1": {**row, "log_error_type": "TypeError"},
+        "m-2": {**row, "log_error_type": "NoRateError", "log_error_message": "no rate for HR"},
+        "m-3": {**row, "log_error_type": "TypeError", "logged": "found by id"},
+    }
+
+    assert reason_of(reasons, "m-1", None, None).place == "task/tax.js#rate"
+    assert reason_of(reasons, "m-2", None, None).place == ""
+    assert reason_of(reasons, "m-3", None, None).place == ""
+    # What is recorded counts first.
+    assert reason_of(reasons, "m-1", "E", None, "a.py#f") == ("E", None, "a.py#f", None)
+
+
+def test_whether_an_id_has_a_letter_is_chance() -> None:
+    ids = ("12345678", "1234567a", "0x1f", "17")
+
+    keys = {signature_of("", None, "LeaseLost", f"lease {one} expired").group_key for one in ids}
+
+    assert len(keys) == 1
 
 
 def test_a_code_is_the_failure_whatever_the_text_says() -> None:
@@ -230,13 +286,13 @@ def test_a_payload_keeps_its_group(body: str, group_id: str, title: str) -> None
         (
             None,
             "user 3f2b8c1e-9d4a-4b6c-8e2f-0a1b2c3d4e5f is unknown",
-            "g-96e0b64db1",
+            "g-c39911bc73",
             "Error: user <id> is unknown",
         ),
         (
             "ClientError",
             "(Throttling) for ann@example.org: 0xdeadbeef at 2026-11-21, request ABCD1234EFGH",
-            "g-0f600295d5",
+            "g-fcbf0a3106",
             "ClientError: (Throttling) for <email>: <id> at <time>, request <id>",
         ),
     ],

@@ -65,11 +65,22 @@ PAGES = {
     "one group of one message": some_findings(
         a_group(count=1, leads=(), sources={"orders": 4, SOURCE: 6})
     ),
-    "a family of two, and a group as large as one of these": some_findings(
-        a_group(group_id="g-2", count=9, leads=(), samples=()),
-        a_group(group_id="g-3", count=8, title="user <*> not found", leads=()),
-        a_group(group_id="g-1", count=4, title="user ann not found", leads=(), sources={}),
-        families={"g-3": "g-1"},
+    "three similar groups, two of them a family, and a group as large as one of these": (
+        some_findings(
+            a_group(group_id="g-2", count=9, leads=(), samples=()),
+            a_group(group_id="g-3", count=8, title="E: user <*> not found", leads=()),
+            a_group(group_id="g-1", count=4, title="E: user ann not found", leads=(), sources={}),
+            a_group(
+                group_id="g-4",
+                count=3,
+                title="E: user ann not active",
+                status="regressed",
+                last_action="discard",
+                samples=(),
+            ),
+            families={"g-3": "g-1"},
+            similar={"g-3": "g-1", "g-4": "g-1"},
+        )
     ),
     "no group": some_findings(),
     "unknown times": some_findings(UNKNOWN, bucket_starts=()),
