@@ -54,8 +54,6 @@ _SAME_MESSAGES = 0.95
 """Predicates are correlated from this Jaccard index on."""
 
 _ALL = 0.99
-_LEAST_MESSAGES = 5
-"""Groups with fewer messages to which a lead applies do not count for what is usual."""
 
 _NO_WEIGHT = 1e-6
 """What is left of a sum of weights that was subtracted from itself."""
@@ -305,7 +303,6 @@ class _Search:
             in_all.own_share > in_all.other_share
             and all(self._is_needed(where, one, which, least) for which in one.conditions)
             and not any(self._is_clock(where, which) for which in one.conditions)
-            and self._is_unusual(where, one)
         )
 
     def _is_needed(self, where: Contrast, one: Counted, which: int, least: float | None) -> bool:
@@ -368,20 +365,6 @@ class _Search:
         first, last = np.quantile(times[holds], [0.05, 0.95])
         is_then = (times >= first) & (times <= last)
         return bool((~holds[is_then]).mean() <= _CLOCK * (~holds).mean())
-
-    def _is_unusual(self, where: Contrast, one: Counted) -> bool:
-        """Return whether the median of the other groups differs too, not only their sum."""
-        sample, conditions = self._context.sample, [*one.conditions]
-        groups, count = sample.group_of[where.others.messages], len(sample.groups)
-        applies, holds = (
-            np.bincount(groups[np.all(cells, axis=0)], minlength=count)
-            for cells in (one[conditions][:, ~where.is_own] for one in (where.applies, where.holds))
-        )
-        is_counted = applies >= _LEAST_MESSAGES
-        if not is_counted.any():
-            return True
-        median = np.median(holds[is_counted] / applies[is_counted])
-        return bool(one.own_share - median >= (one.own_share - one.other_share) / 2)
 
     def _lead(self, where: Contrast, one: Counted) -> Lead:
         rows, own = where.others.messages, self._group.messages
