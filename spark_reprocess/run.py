@@ -29,6 +29,7 @@ from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 from spark_reprocess.redrive.sending.stop_signals import TIME_IS_OVER, Clock, Deadline
+from spark_reprocess.spark.session import under_our_settings
 
 STATUS_FILE = "status.json"
 """Below the archive's root: how many messages were pending at the end of the last run, which ones
@@ -133,6 +134,7 @@ def check_run(options: RunOptions) -> None:
     require_queue("--parked-queue-url", options.parked_queue_url, sqs_client)
 
 
+@under_our_settings
 def run(
     spark: SparkSession,
     options: RunOptions,

@@ -36,7 +36,7 @@ from spark_reprocess.analysis.outputs import GROUPS_SCHEMA, groups_table, plan_n
 from spark_reprocess.analysis.people import follow_messages, left_for_people, note_edits
 from spark_reprocess.archive.group_records import assign_groups, read_memory, read_notes, write_seen
 from spark_reprocess.archive.ledger.open_set import read_messages
-from spark_reprocess.archive.messages.frames import FILE, keeps_settings, read_some, tuned
+from spark_reprocess.archive.messages.frames import FILE, read_some, tuned
 from spark_reprocess.archive.messages.message_index import REPORTS, read_reasons, write_reasons
 from spark_reprocess.archive.messages.message_store import drain_of, is_in, require_drains
 from spark_reprocess.archive.plan_lock import ANALYZE, LockHolder, plan_lock
@@ -64,6 +64,7 @@ from spark_reprocess.report.page import render_page
 from spark_reprocess.spark.allowed_sql import check_names, condition, matching
 from spark_reprocess.spark.evaluation import evaluated, to_arrow, where_option
 from spark_reprocess.spark.failures import explained
+from spark_reprocess.spark.session import under_our_settings
 
 _GROUPS_WITH_ALL_SAMPLES = 100
 """Of smaller groups one message is shown: a report must not grow without bound."""
@@ -110,7 +111,7 @@ class AnalyzeOptions:
         return f"{recent} AND ({self.where}{end_of_comment})"
 
 
-@keeps_settings
+@under_our_settings
 def analyze(
     spark: SparkSession, options: AnalyzeOptions, *, progress: Progress = silent
 ) -> Findings:

@@ -32,7 +32,7 @@ from spark_reprocess.aws.clients import (
 from spark_reprocess.drain.drain_task import DrainCounts, DrainRules, DrainTask
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.progress import HowFar, Progress, silent
-from spark_reprocess.spark.session import is_one_machine
+from spark_reprocess.spark.session import is_one_machine, under_our_settings
 
 IN_FLIGHT_MESSAGES = 60_000
 """Half of SQS's quota of messages in flight per queue (SQS Developer Guide, message quotas): each
@@ -93,6 +93,7 @@ class DrainSummary:
     tests: int = 0
 
 
+@under_our_settings
 def drain(
     spark: SparkSession,
     options: DrainOptions,

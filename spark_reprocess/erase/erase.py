@@ -299,13 +299,13 @@ def _matching(archive: Archive, spark: "SparkSession", where: str) -> pa.Table:
     from spark_reprocess.archive.messages.frames import (  # noqa: PLC0415
         FILE,
         column_texts,
-        keeps_settings,
         read_rows,
     )
     from spark_reprocess.spark.allowed_sql import matching  # noqa: PLC0415
     from spark_reprocess.spark.evaluation import evaluated, where_option  # noqa: PLC0415
+    from spark_reprocess.spark.session import under_our_settings  # noqa: PLC0415
 
-    @keeps_settings
+    @under_our_settings
     def first_ids(spark: "SparkSession") -> list[str]:
         rows, _ = read_rows(spark, archive, message_files(archive), _IDS)
         rows = matching(rows, where, hidden=[FILE])

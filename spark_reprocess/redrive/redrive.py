@@ -21,7 +21,7 @@ from spark_reprocess.analysis.groups.payload import pointer_in_attributes, unwra
 from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.ledger.claims import chunk_count
 from spark_reprocess.archive.ledger.disposition import WORK, Disposition
-from spark_reprocess.archive.messages.frames import FILE, keeps_settings
+from spark_reprocess.archive.messages.frames import FILE
 from spark_reprocess.aws.clients import (
     ClientFactory,
     aws_client,
@@ -54,6 +54,7 @@ from spark_reprocess.redrive.resolving.edits import edit_samples, sql_check
 from spark_reprocess.redrive.resolving.resolve import resolved_plan
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.sending.stop_signals import Clock, Deadline, TableWatch, is_waiting
+from spark_reprocess.spark.session import under_our_settings
 
 _CLOCK = Clock()
 
@@ -61,7 +62,7 @@ _SAMPLED = 100
 """So many messages are looked at for pointers to S3."""
 
 
-@keeps_settings
+@under_our_settings
 def redrive(
     spark: SparkSession,
     options: RedriveOptions,

@@ -19,7 +19,7 @@ from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.ledger.message_state import strongest
 from spark_reprocess.archive.ledger.open_set import claimed_table
 from spark_reprocess.archive.messages.dead_letter_schema import READ_COLUMNS
-from spark_reprocess.archive.messages.frames import FILE, Held, keeps_settings, read_archive
+from spark_reprocess.archive.messages.frames import FILE, Held, read_archive
 from spark_reprocess.archive.messages.message_order import (
     ORDER_COLUMNS,
     PARKED_QUEUE,
@@ -43,9 +43,10 @@ from spark_reprocess.redrive.resolving.resolve import ResolvedPlan, is_selected,
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.spark.allowed_sql import check_names
 from spark_reprocess.spark.evaluation import evaluated, where_option
+from spark_reprocess.spark.session import under_our_settings
 
 
-@keeps_settings
+@under_our_settings
 def restore(
     spark: SparkSession, options: RestoreOptions, *, progress: Progress = silent
 ) -> RedriveSummary:

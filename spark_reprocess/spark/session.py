@@ -1,7 +1,8 @@
 """The Spark session: that of the process if it has one, else a local one.
 
 Under ``spark-submit`` the cluster's settings apply. From plain Python a local session is started,
-whose workers find this package and which prints errors only.
+whose workers find this package and which prints errors only. A session that was there before is its
+owner's, who may run other queries in it: our settings hold while one of our verbs runs.
 """
 
 import os
@@ -9,11 +10,12 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import wraps
 from pathlib import Path
 from subprocess import Popen
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import pyspark
 from pyspark import SparkConf, SparkContext, java_gateway
@@ -42,6 +44,9 @@ _EVERYWHERE = {
 _SPECULATION = "spark.speculation"
 """A task of a drain or a redrive that runs twice is safe, but the second run is useless, and keeps
 no rate. A session that runs cannot change it."""
+
+_WHOLE_STAGE = "spark.sql.codegen.wholeStage"
+_FACTORY_MODE = "spark.sql.codegen.factoryMode"
 
 _STOP_SECONDS = 20.0
 
@@ -78,7 +83,7 @@ def is_one_machine(master: str | None) -> bool:
 
 
 def get_session() -> SparkSession:
-    """Return the process's session; start one if there is none. The caller need not stop it.
+    """Return the process's session, as it is; start one if there is none. Nobody need stop it.
 
     Spark reads ``--master`` and its other settings from ``spark-submit``. The default is a local
     session with three tasks for two processors, because tasks also wait for SQS and for the disk.
@@ -105,9 +110,42 @@ def get_session() -> SparkSession:
         raise InputError(
             f"this Spark session runs with {_SPECULATION}=true: start it with {_SPECULATION}=false"
         )
-    for name, value in _EVERYWHERE.items():
-        session.conf.set(name, value)
     return session
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def under_our_settings(
+    verb: Callable[Concatenate[SparkSession, P], T],
+) -> Callable[Concatenate[SparkSession, P], T]:
+    """Let *verb* run under our settings. However it ends, give the session back as it was."""
+
+    @wraps(verb)
+    def call(spark: SparkSession, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        names = (*_EVERYWHERE, _WHOLE_STAGE, _FACTORY_MODE)
+        before = {name: spark.conf.get(name, None) for name in names}
+        try:
+            for name, value in _EVERYWHERE.items():
+                spark.conf.set(name, value)
+            return verb(spark, *args, **kwargs)
+        finally:
+            # The session may have ended with its JVM.
+            with suppress(*SPARK_FAILURES):
+                for name, setting in before.items():
+                    if setting is None:
+                        spark.conf.unset(name)
+                    else:
+                        spark.conf.set(name, setting)
+
+    return call
+
+
+def compile_queries(spark: SparkSession, *, does_compile: bool) -> None:
+    """Say whether Spark compiles queries, until the verb ends, see ``under_our_settings``."""
+    spark.conf.set(_WHOLE_STAGE, str(does_compile).lower())
+    spark.conf.set(_FACTORY_MODE, "FALLBACK" if does_compile else "NO_CODEGEN")
 
 
 def _started_session() -> SparkSession:

@@ -2,6 +2,7 @@
 
 import gc
 import sys
+from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
@@ -10,12 +11,15 @@ import pytest
 from pyspark import SparkConf, SparkContext
 
 from spark_reprocess.analysis.analyze import analyze
-from spark_reprocess.archive.messages.frames import keeps_settings, tuned
+from spark_reprocess.archive.messages.frames import tuned
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.command_line.spark_session import report_failure, start_spark
+from spark_reprocess.drain.drain import drain
 from spark_reprocess.errors import InputError
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.restore import restore
+from spark_reprocess.run import run
+from spark_reprocess.spark.session import under_our_settings
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import Spark
 from tests.support.small_jobs import DRAIN
@@ -35,23 +39,51 @@ def test_its_workers_begin_with_what_their_tasks_load(spark: Spark) -> None:
     assert in_worker.first() == (True, True)
 
 
-def test_our_settings_hold_in_a_session_that_is_there(spark: Spark) -> None:
-    zone = "spark.sql.session.timeZone"
-    spark.conf.set(zone, "America/New_York")
+_ZONE = "spark.sql.session.timeZone"
+_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_WHOLE_STAGE = "spark.sql.codegen.wholeStage"
+_FACTORY_MODE = "spark.sql.codegen.factoryMode"
 
-    assert start_spark() is spark
-    assert spark.conf.get(zone) == "UTC"
+
+@pytest.fixture
+def session_of_a_caller(spark: Spark) -> Iterator[Spark]:
+    """Give a session in which somebody has set a zone, and has not set how large a batch is."""
+    ours = {name: str(spark.conf.get(name)) for name in (_ZONE, _BATCH)}
+    spark.conf.set(_ZONE, "America/New_York")
+    spark.conf.unset(_BATCH)
+    yield spark
+    for name, value in ours.items():
+        spark.conf.set(name, value)
+
+
+def _settings(spark: Spark) -> dict[str, str | None]:
+    return {
+        name: spark.conf.get(name, None) for name in (_ZONE, _BATCH, _WHOLE_STAGE, _FACTORY_MODE)
+    }
+
+
+def test_a_session_that_is_there_stays_as_it_is(session_of_a_caller: Spark) -> None:
+    before = _settings(session_of_a_caller)
+
+    assert start_spark() is session_of_a_caller
+    assert _settings(session_of_a_caller) == before
 
 
 @pytest.mark.parametrize("ends", [True, False])
-def test_a_verb_gives_the_session_back_as_it_was(spark: Spark, *, ends: bool) -> None:
-    names = ("spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode")
-    before = [spark.conf.get(name) for name in names]
+def test_a_verb_runs_under_our_settings_and_gives_the_session_back(
+    session_of_a_caller: Spark, *, ends: bool
+) -> None:
+    spark = session_of_a_caller
+    before = _settings(spark)
+    assert before[_ZONE] == "America/New_York"
+    assert before[_BATCH] is None
 
-    @keeps_settings
+    @under_our_settings
     def verb(session: Spark, paths: list[str]) -> bool:
         is_few = tuned(session, paths)
-        assert session.conf.get(names[0]) == str(not is_few).lower()
+        assert session.conf.get(_ZONE) == "UTC"
+        assert session.conf.get(_BATCH) == "1000"
+        assert session.conf.get(_WHOLE_STAGE) == str(not is_few).lower()
         if not ends:
             raise InputError("the verb fails")
         return is_few
@@ -59,11 +91,11 @@ def test_a_verb_gives_the_session_back_as_it_was(spark: Spark, *, ends: bool) ->
     for paths in (["one"], ["many"] * 10_000):
         with nullcontext() if ends else pytest.raises(InputError):
             assert verb(spark, paths) is (len(paths) == 1)
-        assert [spark.conf.get(name) for name in names] == before
+        assert _settings(spark) == before
 
 
-def test_the_verbs_give_it_back() -> None:
-    for verb in (analyze, redrive, restore):
+def test_each_verb_does_so() -> None:
+    for verb in (analyze, drain, redrive, restore, run):
         assert hasattr(verb, "__wrapped__"), verb
 
 

@@ -8,10 +8,10 @@ makes other rows of (see ``map_files``) are always read through the adapter.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial, wraps
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
+from functools import partial
+from typing import Any, Self, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -42,7 +42,8 @@ from spark_reprocess.archive.storage.table_parts import (
     write_parts,
 )
 from spark_reprocess.spark.evaluation import to_arrow
-from spark_reprocess.spark.failures import SPARK_FAILURES, explained
+from spark_reprocess.spark.failures import explained
+from spark_reprocess.spark.session import compile_queries
 
 SPARK_SCHEMA = ", ".join(
     f"{field.name} {from_arrow_type(field.type).simpleString()}" for field in ARROW_SCHEMA
@@ -188,42 +189,15 @@ def map_files(
     return each.mapInArrow(of_task, from_arrow_schema(schema))
 
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
-_WHOLE_STAGE = "spark.sql.codegen.wholeStage"
-_FACTORY_MODE = "spark.sql.codegen.factoryMode"
-
-
 def tuned(spark: SparkSession, paths: Collection[str]) -> bool:
     """Prepare the session for a verb over the messages of these files; say whether they are few.
 
-    The settings stay until the verb ends, see ``keeps_settings``.
+    The settings stay until the verb ends, see ``under_our_settings``.
     """
     few = len(paths) <= FEW_FILES
     # To compile a query takes longer than to run it over few rows.
-    spark.conf.set(_WHOLE_STAGE, str(not few).lower())
-    spark.conf.set(_FACTORY_MODE, "NO_CODEGEN" if few else "FALLBACK")
+    compile_queries(spark, does_compile=not few)
     return few
-
-
-def keeps_settings(
-    verb: Callable[Concatenate[SparkSession, P], T],
-) -> Callable[Concatenate[SparkSession, P], T]:
-    """Give the session of the caller back as it was, however *verb*, which tunes it, ends."""
-
-    @wraps(verb)
-    def call(spark: SparkSession, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        before = {name: str(spark.conf.get(name)) for name in (_WHOLE_STAGE, _FACTORY_MODE)}
-        try:
-            return verb(spark, *args, **kwargs)
-        finally:
-            # The session may have ended with its JVM.
-            with suppress(*SPARK_FAILURES):
-                for name, value in before.items():
-                    spark.conf.set(name, value)
-
-    return call
 
 
 def local_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
