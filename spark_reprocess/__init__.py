@@ -10,7 +10,8 @@ files:
 ``groups/``            their ids (``grouping``), what people said of them and their status
                        (``triage``), the result of an analysis (``findings``)
 ``progress`` *         progress lines
-``spark/`` *           the session and its Python workers, SQL conditions of operators, Spark's
+``sql/``               SQL conditions of operators: what they may contain
+``spark/`` *           the session and its Python workers, SQL conditions as columns, Spark's
                        errors, Ctrl-C
 ``archive/`` *         ``storage/``: files on disk or S3; ``messages/``: a row for each, and frames;
                        ``ledger/``: claims, results and what is pending (``message_state`` has the

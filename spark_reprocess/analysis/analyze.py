@@ -61,10 +61,11 @@ from spark_reprocess.plan.policy import Policy, Rule, read_policy
 from spark_reprocess.plan.yaml_text import Fault, refuse
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.report.page import render_page
-from spark_reprocess.spark.allowed_sql import check_names, condition, matching
+from spark_reprocess.spark.allowed_sql import condition, matching
 from spark_reprocess.spark.evaluation import evaluated, to_arrow, where_option
 from spark_reprocess.spark.failures import explained
 from spark_reprocess.spark.session import under_our_settings
+from spark_reprocess.sql.allowed import check_sql
 
 _GROUPS_WITH_ALL_SAMPLES = 100
 """Of smaller groups one message is shown: a report must not grow without bound."""
@@ -338,7 +339,7 @@ def _write(
 def load_policy(spark: SparkSession | None, location: str, sha256: str | None = None) -> Policy:
     """Read a policy's file, on disk or on S3, and check all of it; *sha256* as ``read_policy``.
 
-    Without *spark* of its conditions only what ``check_names`` finds is found.
+    Without *spark* of its conditions only what ``check_sql`` finds is found.
 
     Raises:
         InputError: there is no such file, or it has faults; all are named with their places.
@@ -359,7 +360,7 @@ def check_conditions(spark: SparkSession | None, policy: Policy, name: str = "th
     for index, rule in enumerate(policy.rules):
         try:
             if empty is None:
-                check_names(rule.when, GROUPS_SCHEMA.names, "when")
+                check_sql(rule.when, GROUPS_SCHEMA.names, "when")
             else:
                 matching(empty, rule.when, "when")
         except InputError as error:

@@ -25,7 +25,7 @@ from spark_reprocess.plan.reading import SqlCheck
 from spark_reprocess.redrive.readings import Probe, find_probes
 from spark_reprocess.redrive.redrive_values import GroupOutcome, RedriveOptions, RedriveSummary
 from spark_reprocess.redrive.resolving.queues import Queues, find_queues
-from spark_reprocess.spark.allowed_sql import check_names
+from spark_reprocess.sql.allowed import check_sql
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +45,10 @@ class Preparation:
     why_no_ramp: str
 
 
-def names_fault(sql: str) -> str | None:
-    """Return what is wrong with the names in an expression of ``set_attributes``, else None."""
+def sql_fault(sql: str) -> str | None:
+    """Return what is wrong with an expression of ``set_attributes``, types apart, else None."""
     try:
-        check_names(sql, READ_COLUMNS, place=None)
+        check_sql(sql, READ_COLUMNS, place=None)
     except InputError as error:
         return text_of(error)
     return None
@@ -57,11 +57,11 @@ def names_fault(sql: str) -> str | None:
 def prepare(
     options: RedriveOptions,
     make_client: ClientFactory = sqs_client,
-    sql_check: SqlCheck = names_fault,
+    sql_check: SqlCheck = sql_fault,
 ) -> Preparation:
     """Check the options, read the plan, find the queues, in the order of what that costs.
 
-    *sql_check* checks the SQL of the plan's edits; by default without Spark, see ``check_names``.
+    *sql_check* checks the SQL of the plan's edits; by default without Spark, see ``check_sql``.
 
     Raises:
         InputError: something does not fit; the plan's faults are all named. Nothing was sent.
@@ -69,7 +69,7 @@ def prepare(
     """
     options.check()
     masks = compile_masks(options.masks)
-    check_names(options.where, READ_COLUMNS)
+    check_sql(options.where, READ_COLUMNS)
     archive = open_archive(options.archive)
     plan = find_plan(archive, options.plan).plan(sql_check)
     if options.group is not None:

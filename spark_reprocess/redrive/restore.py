@@ -41,9 +41,9 @@ from spark_reprocess.redrive.resolving.editor import FAULT
 from spark_reprocess.redrive.resolving.queues import SOURCE_COLUMNS, Queues
 from spark_reprocess.redrive.resolving.resolve import ResolvedPlan, is_selected, resolve
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.spark.allowed_sql import check_names
 from spark_reprocess.spark.evaluation import evaluated, where_option
 from spark_reprocess.spark.session import under_our_settings
+from spark_reprocess.sql.allowed import check_sql
 
 
 @under_our_settings
@@ -92,7 +92,7 @@ def restore(
 def check_restore(options: RestoreOptions) -> Archive:
     """Check what needs no Spark; return the archive. Raises as ``restore`` does."""
     options.check()
-    check_names(options.where, READ_COLUMNS)
+    check_sql(options.where, READ_COLUMNS)
     archive = open_archive(options.archive)
     require_drains(archive)
     require_queue("--parked-queue-url", options.parked_queue_url, sqs_client)

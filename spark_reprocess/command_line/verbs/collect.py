@@ -144,10 +144,10 @@ def _check_analysis(values: Mapping[str, Any], policy: str | None, sha256: str |
     from spark_reprocess.analysis.analyze import load_policy
     from spark_reprocess.analysis.groups.mask import compile_masks
     from spark_reprocess.archive.messages.dead_letter_schema import READ_COLUMNS
-    from spark_reprocess.spark.allowed_sql import check_names
+    from spark_reprocess.sql.allowed import check_sql
 
     compile_masks(values["masks"])
-    check_names(values["where"], READ_COLUMNS)
+    check_sql(values["where"], READ_COLUMNS)
     if policy:
         load_policy(None, policy, sha256)
     if values["out"]:

@@ -67,10 +67,10 @@ def _run(options: EraseOptions) -> int:
     if options.where is not None:
         # Only a condition needs Spark, which need not be installed.
         from spark_reprocess.command_line.spark_session import start_spark
-        from spark_reprocess.spark.allowed_sql import check_names
+        from spark_reprocess.sql.allowed import check_sql
 
         options.check()
-        check_names(options.where, READ_COLUMNS)
+        check_sql(options.where, READ_COLUMNS)
         require_drains(open_archive(options.archive))
         spark = start_spark()
     wait_until = time.monotonic() + options.wait_seconds

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_reprocess.spark.patterns import like_fault, regex_fault, replacement_fault
+from spark_reprocess.sql.patterns import like_fault, regex_fault, replacement_fault
 
 ALLOWED = [
     "",
