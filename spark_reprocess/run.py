@@ -28,7 +28,8 @@ from spark_reprocess.plan.policy import Policy, RunSettings
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
-from spark_reprocess.redrive.sending.stop_signals import TIME_IS_OVER, Clock, Deadline
+from spark_reprocess.redrive.sending.stop_signals import Clock, Deadline
+from spark_reprocess.redrive.stop import StopCause
 from spark_reprocess.spark.session import under_our_settings
 
 STATUS_FILE = "status.json"
@@ -222,7 +223,7 @@ def _redrive(
         BusyError: also if the time is over.
     """
     if deadline.seconds_left <= 0:
-        raise BusyError(TIME_IS_OVER)
+        raise BusyError(StopCause.TIME_OVER.sentence)
     wanted = replace(
         options,
         plan=findings.plan_path,

@@ -31,9 +31,7 @@ from spark_reprocess.aws.clients import region_of, require_queue_url
 from spark_reprocess.command_line import terminal
 from spark_reprocess.command_line.arguments import add_shared, whole_number
 from spark_reprocess.command_line.verb import (
-    BAD_INPUT,
     DONE,
-    INTERRUPTED,
     REHEARSAL_FAILED,
     Verb,
     progress_here,
@@ -45,6 +43,7 @@ from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.progress import HowFar
 from spark_reprocess.redrive.resolving.editor import CHANGES, Editor
+from spark_reprocess.redrive.stop import Stop, StopCause
 
 if TYPE_CHECKING:
     from boto3.session import Session
@@ -74,7 +73,9 @@ _LONGEST_SECONDS = 920
 
 _EXAMPLES_SHOWN = 3
 _REASON_CHARACTERS = 160
-_INTERRUPTED = "interrupted; the function may have processed the message that it had"
+_INTERRUPTED = Stop(
+    StopCause.INTERRUPTED, "the function may have processed the message that it had"
+)
 _OURS = (CONTEXT_ATTRIBUTE, REPLAY_COUNT_ATTRIBUTE)
 _ERROR = {"errorMessage", "errorType"}
 _ERROR_FIELDS = {*_ERROR, "requestId", "stackTrace", "cause", "trace"}
@@ -111,7 +112,7 @@ class Rehearsal:
     function: str
     messages: int
     outcomes: list[Outcome] = field(default_factory=list)
-    stopped_by: str | None = None
+    stopped_by: Stop | None = None
 
     def count(self, verdict: str = "") -> int:
         """Count the messages with this verdict; all by default."""
@@ -171,8 +172,8 @@ def _run(options: argparse.Namespace) -> int:
     _rehearse(rehearsal, member_rows(archive, members), rehearse_row)
     terminal.print_answer(rehearsal, lambda: _print(rehearsal))
     if rehearsal.stopped_by:
-        terminal.print_error(rehearsal.stopped_by)
-        return INTERRUPTED if rehearsal.stopped_by == _INTERRUPTED else BAD_INPUT
+        terminal.print_error(rehearsal.stopped_by.sentence)
+        return rehearsal.stopped_by.cause.exit_code
     return REHEARSAL_FAILED if rehearsal.count("fail") else DONE
 
 
@@ -334,12 +335,13 @@ def _rehearse(
                     failure = Failure("EditFailed", str(error))
                 rehearsal.add(message_id, failure)
         except (ClientError, BotoCoreError) as error:
-            rehearsal.stopped_by = (
+            why = (
                 f"{rehearsal.function}: {describe(error).strip()}; if the call reached the "
                 f"function, it may have processed message {message_id}, which it knows as {new_id}"
             )
+            rehearsal.stopped_by = Stop(StopCause.FUNCTION, why)
         except InputError as error:
-            rehearsal.stopped_by = str(error)
+            rehearsal.stopped_by = Stop(StopCause.INPUT, str(error))
         except KeyboardInterrupt:
             rehearsal.stopped_by = _INTERRUPTED
 

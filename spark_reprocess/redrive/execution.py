@@ -60,17 +60,16 @@ from spark_reprocess.redrive.sending.send_task import (
     TASK_COLUMNS,
     SendTask,
     progress_folder,
+    read_settled,
 )
 from spark_reprocess.redrive.sending.stop_signals import (
-    BY_SIGNAL,
-    TIME_IS_OVER,
     Deadline,
     StopSignals,
     TableWatch,
-    is_waiting,
     stop_marker,
     waiting_for,
 )
+from spark_reprocess.redrive.stop import Stop, StopCause, foremost
 from spark_reprocess.spark.interrupts import asking_to_stop
 from spark_reprocess.spark.session import is_one_machine
 
@@ -106,7 +105,7 @@ class TaskRunner:
         planned: Sequence[Tally],
         context: RunContext,
         stage: str,
-        trouble: Callable[[], str] = lambda: "",
+        trouble: Callable[[], Stop | None] = lambda: None,
     ) -> Sent:
         """Settle the rows of *dispositions* that make work here, each chunk whole in one task.
 
@@ -116,14 +115,15 @@ class TaskRunner:
 
         *dispositions* has one row per message; *planned* counts what goes here. *stage* names this
         call among those of the run; it is part of a path. *trouble* is asked every ten seconds, and
-        says why nothing more may be sent; empty if all is well. So tasks need no way to its answer.
+        returns why nothing more may be sent; None if all is well. So tasks need no way to its
+        answer.
         """
         work = [tally for tally in planned if tally.word in WORK]
         total = sum(tally.count for tally in work)
         if not total:
             return Sent(())
         if self.deadline.seconds_left <= 0:
-            return Sent(tuple(not_reached(work, ())), TIME_IS_OVER)
+            return Sent(tuple(not_reached(work, ())), Stop(StopCause.TIME_OVER))
         folder = progress_folder(context, stage)
         how_far = HowFar(total)
 
@@ -136,22 +136,22 @@ class TaskRunner:
         marker = stop_marker(context.plan_id, context.run_id, stage)
         signals = StopSignals(self.archive, marker, None)
 
-        def stop(why: str) -> None:
+        def stop_all(stop: Stop) -> None:
             # In a thread: a signal handler must not wait for S3.
-            threading.Thread(target=signals.stop, args=(why,), name="stop", daemon=True).start()
+            threading.Thread(target=signals.stop, args=(stop,), name="stop", daemon=True).start()
 
         def look_at_time() -> None:
             if self.deadline.seconds_left <= 0:
                 # And again until the tasks have ended: to write a marker may fail.
-                stop(TIME_IS_OVER)
+                stop_all(Stop(StopCause.TIME_OVER))
 
         def look_for_trouble() -> None:
-            if why := trouble():
-                stop(why)
+            if stop := trouble():
+                stop_all(stop)
 
         with (
             ExitStack() as stack,
-            asking_to_stop(partial(stop, BY_SIGNAL)),
+            asking_to_stop(partial(stop_all, Stop(StopCause.INTERRUPTED))),
             repeating(look_at_time, _TIME_SECONDS, "deadline"),
             repeating(look_for_trouble, _TROUBLE_SECONDS, "trouble"),
             self.progress("redriving", status),
@@ -160,11 +160,9 @@ class TaskRunner:
             task = SendTask(self.archive, context, self.make_sender, stage, windows)
             # One action, once; a second evaluation would find every chunk claimed.
             sends = rows.select(*TASK_COLUMNS).mapInArrow(task.run, from_arrow_schema(SETTLED))
-            settled = sends.collect()
-        tallies = [Tally(**{**row.asDict(), "examples": tuple(row["examples"])}) for row in settled]
-        outcomes = [tally for tally in tallies if tally.count]
-        stopped_by = next((tally.detail for tally in tallies if not tally.count), "")
-        return Sent((*outcomes, *not_reached(work, outcomes)), stopped_by)
+            settled = [row.asDict() for row in sends.collect()]
+        outcomes, stops = read_settled(settled)
+        return Sent((*outcomes, *not_reached(work, outcomes)), foremost(stops))
 
     def _rows(
         self, dispositions: Held, total: int, context: RunContext, stack: ExitStack
@@ -286,21 +284,23 @@ def look_until(
     is_over: Callable[[], bool],
     every_seconds: float,
     deadline: Deadline,
-) -> str:
-    """Look until *is_over*; return what ended that before: a signal or the deadline; else empty."""
+) -> Stop | None:
+    """Look until *is_over*; return what ended that before: a signal or the deadline; else None."""
     is_stopping = threading.Event()
     with asking_to_stop(is_stopping.set):
         while not (is_over() or is_stopping.is_set()):
             if deadline.seconds_left <= 0:
-                return TIME_IS_OVER
+                return Stop(StopCause.TIME_OVER)
             deadline.clock.wait(is_stopping, min(every_seconds, deadline.seconds_left))
-    return BY_SIGNAL if is_stopping.is_set() else ""
+    return Stop(StopCause.INTERRUPTED) if is_stopping.is_set() else None
 
 
-def known_limit(watch: TableWatch, every_seconds: float, deadline: Deadline) -> tuple[Limit, str]:
+def known_limit(
+    watch: TableWatch, every_seconds: float, deadline: Deadline
+) -> tuple[Limit, Stop | None]:
     """Read the limit of a destination until it is known, as far as it must be known.
 
-    Return also why nothing may be sent there now; empty if something may.
+    Return also why nothing may be sent there now; None if something may.
     """
     limit = Limit()
 
@@ -395,7 +395,7 @@ def summarize(
         url: sum(tally.count for tally in one.tallies if tally.word in _GO)
         for url, one in sent.items()
     }
-    reasons = [one.stopped_by for one in sent.values() if one.stopped_by]
+    stops = [one.stopped_by for one in sent.values() if one.stopped_by]
     of_groups = (
         GroupOutcome(
             *(group.group_id, group.title, group.action, dict(counts[group.group_id])),
@@ -406,8 +406,7 @@ def summarize(
     return RedriveSummary(
         *(context.plan_id, run_id, destinations or {context.destination: 0}),
         *(tuple(of_groups), tuple(problems.values())),
-        # What stops the whole run counts before what one destination waits for.
-        min(reasons, key=is_waiting, default=""),
+        stopped_by=foremost(stops),
         ramp=tuple(group for one in sent.values() for group in one.ramp),
         max_rate=context.request.max_rate,
     )

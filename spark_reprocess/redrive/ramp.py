@@ -51,12 +51,12 @@ from spark_reprocess.redrive.readings import Probe
 from spark_reprocess.redrive.redrive_values import Sent, Tally
 from spark_reprocess.redrive.resolving.dispositions import with_chunks
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.sending.stop_signals import WAITING, TableWatch
+from spark_reprocess.redrive.sending.stop_signals import TableWatch
+from spark_reprocess.redrive.stop import Stop, StopCause
 from spark_reprocess.redrive.verdicts import Counts, Verdicts
 
 _COLUMNS = "message_id string, group_id string, unit string, position long"
-_WAITS = f"{WAITING} for the ramp"
-_IS_SHARED = f"{_WAITS}: another run goes on with it"
+_IS_SHARED = Stop(StopCause.RAMP, "another run goes on with it")
 _LANE = (PARKED_QUEUE, "message_group_id")
 
 
@@ -140,7 +140,7 @@ class Ramp:
         self._verdicts.judge(self._left_of(sends))
         self._note_returns()
         if not stopped_by and (why := self._why_not_all()):
-            stopped_by = f"{_WAITS}: {why}"
+            stopped_by = Stop(StopCause.RAMP, why)
         left = [
             replace(one, word=Disposition.STOPPED) if self._verdicts.is_bad(one.group_id) else one
             for one in not_reached(sends, self._tallies)
@@ -169,8 +169,8 @@ class Ramp:
         """Whether what stands behind a message of its message group waits."""
         return self.context.to_fifo and not self.probe.options.allow_reordering
 
-    def _await_turn(self) -> str:
-        """Look until a group may have its next step; return what ended that before, else empty.
+    def _await_turn(self) -> Stop | None:
+        """Look until a group may have its next step; return what ended that before, else None.
 
         It ends also where nothing becomes known that could be known soon.
         """
@@ -205,21 +205,22 @@ class Ramp:
         is_blocked = any(self._left[group_id] for group_id in self._blocked)
         return why or ("what is left stands behind messages that stay" if is_blocked else "")
 
-    def _begin_next(self, wanted: Mapping[str, int]) -> str:
+    def _begin_next(self, wanted: Mapping[str, int]) -> Stop | None:
         """Make the next step of these groups; return why there can be none."""
         returned, stopped_by = self._known_counts(wanted)
         if stopped_by:
             return stopped_by
         wanted = {one: size for one, size in wanted.items() if one in returned}
         if not wanted:
-            return f"{_WAITS}: somebody removed the counters of what comes back; run again"
+            why = "somebody removed the counters of what comes back; run again"
+            return Stop(StopCause.RAMP, why)
         number, run_id = len(self._verdicts.steps) + 1, self.context.run_id
         with ExitStack() as stack:
             drawn = Held.of(self._drawn(wanted), sum(wanted.values()), stack)
             messages = {row["group_id"]: row["count"] for row in drawn.counts("group_id")}
             if not messages:
                 self._blocked |= dict.fromkeys(wanted, self._held_groups())
-                return ""
+                return None
             write_table(drawn.rows, self.runner.archive, self.steps.table(number, run_id))
         step = Step(
             number=number,
@@ -234,7 +235,7 @@ class Ramp:
         # Of two runs at once the first one's record counts for both.
         self.steps.create(step)
         self._blocked.clear()
-        return ""
+        return None
 
     def _drawn(self, wanted: Mapping[str, int]) -> DataFrame:
         """Draw so many messages of each group, and say where in the step each of them is.
@@ -279,22 +280,21 @@ class Ramp:
         folder = self.steps.table(step.number, step.run_id)
         return read_table(self.rows.sparkSession, self.runner.archive, folder, _COLUMNS)
 
-    def _execute(self, step: Step) -> str:
+    def _execute(self, step: Step) -> Stop | None:
         """Send what is left of the last step, and write down that it is sent; else return why."""
-        limit, why = known_limit(self.watch, self._look_seconds, self.runner.deadline)
-        if why:
-            return why
+        limit, stop = known_limit(self.watch, self._look_seconds, self.runner.deadline)
+        if stop:
+            return stop
         rows = self._rows(step)
         counted = rows.groupBy("group_id", "disposition").count().collect()
         known = [Tally(row["group_id"], row["disposition"], row["count"]) for row in counted]
         work = [one for one in known if one.word == Disposition.SEND]
         self._left -= Counter({one.group_id: one.count for one in work})
 
-        def trouble() -> str:
-            if why := self.watch.trouble(limit):
-                return why
-            is_bad = self._verdicts.is_any_bad(left)
-            return f"{_WAITS}: more messages came back than may" if is_bad else ""
+        def trouble() -> Stop | None:
+            if stop := self.watch.trouble(limit):
+                return stop
+            return Stop(StopCause.BAD_STEP) if self._verdicts.is_any_bad(left) else None
 
         # A thread reads it meanwhile.
         left = {one: self._left[one] for one in {*self._left, *step.messages}}
@@ -311,19 +311,21 @@ class Ramp:
         self._tallies += settled
         return result.stopped_by or self._end_step(step, (*known, *settled))
 
-    def _end_step(self, step: Step, tallies: Collection[Tally]) -> str:
+    def _end_step(self, step: Step, tallies: Collection[Tally]) -> Stop | None:
         """Write down that a step is sent, by what became of its messages; else return why not."""
         unselected = {Disposition.NOT_SELECTED, Disposition.OVER_LIMIT}
         if self.probe.options.group:
             unselected.add(Disposition.LEAVE)
         words = {one.word for one in tallies}
         if Disposition.BUSY in words:
-            return f"{_WAITS}: another run has messages of step {step.number} to send"
+            why = f"another run has messages of step {step.number} to send"
+            return Stop(StopCause.RAMP, why)
         if words & unselected:
-            return (
-                f"{_WAITS}: this run does not select all messages of step {step.number}, which "
-                "another one has begun; run it as that one, or collect again"
+            why = (
+                f"this run does not select all messages of step {step.number}, which another one "
+                "has begun; run it as that one, or collect again"
             )
+            return Stop(StopCause.RAMP, why)
         sent = Counter(dict.fromkeys(step.messages, 0))
         for one in tallies:
             if one.word in (Disposition.SENT, Disposition.SENT_BEFORE):
@@ -334,9 +336,9 @@ class Ramp:
         self.ended += 1
         # On FIFO only a plan that is resolved anew shows what waits behind the others.
         is_short = self._in_order and sent.total() < sum(step.messages.values())
-        return (
-            f"{_WAITS}: some of step {step.number} could not be sent; run again" if is_short else ""
-        )
+        if not is_short:
+            return None
+        return Stop(StopCause.RAMP, f"some of step {step.number} could not be sent; run again")
 
     def _rows(self, step: Step) -> DataFrame:
         """Return the rows of a step, in chunks of its own.
@@ -367,7 +369,7 @@ class Ramp:
             said = Statement(datetime.now(UTC), self.context.who, stopped=ramp.why)
             add_statement(self.runner.archive, ramp.group_id, said)
 
-    def _known_counts(self, groups: Collection[str]) -> tuple[Counts, str]:
+    def _known_counts(self, groups: Collection[str]) -> tuple[Counts, Stop | None]:
         """Read the counters of this plan until they are known; return also why they are not."""
         counts: Counts | None = None
 
@@ -377,7 +379,9 @@ class Ramp:
             return counts is not None or bool(self.watch.lost())
 
         stopped_by = look_until(is_over, self._look_seconds, self.runner.deadline)
-        return counts or {}, stopped_by or (self.watch.lost() if counts is None else "")
+        if counts is None:
+            stopped_by = stopped_by or self.watch.lost()
+        return counts or {}, stopped_by
 
     def _read_counts(self, plan_id: str, groups: Collection[str]) -> Counts | None:
         """Read how many came back; a group whose counters are gone is missing. None: not known."""

@@ -53,7 +53,8 @@ from spark_reprocess.redrive.resolving.editor import Editor
 from spark_reprocess.redrive.resolving.edits import edit_samples, sql_check
 from spark_reprocess.redrive.resolving.resolve import resolved_plan
 from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.sending.stop_signals import Clock, Deadline, TableWatch, is_waiting
+from spark_reprocess.redrive.sending.stop_signals import Clock, Deadline, TableWatch
+from spark_reprocess.redrive.stop import foremost
 from spark_reprocess.spark.session import under_our_settings
 
 _CLOCK = Clock()
@@ -246,14 +247,15 @@ def _send_all(
     table, every_seconds = options.failure_table, options.minute_seconds / LOOKS_A_MINUTE
     is_limited = {url: bool(read_limit(table, url).sentence) for url in work}
     for url in sorted(work, key=lambda url: (is_limited[url], url)):
-        if any(one.stopped_by and not is_waiting(one.stopped_by) for one in sent.values()):
+        stopped_by = foremost(one.stopped_by for one in sent.values() if one.stopped_by)
+        if stopped_by and not stopped_by.cause.stops_one_destination:
             sent[url] = Sent(tuple(not_reached(work[url], ())))
             continue
         read = partial(read_limit, table, url)
         watch = TableWatch(read, deadline.clock.now_seconds, patience_seconds)
-        limit, why = known_limit(watch, every_seconds, deadline)
-        if why:
-            sent[url] = Sent(tuple(not_reached(work[url], ())), why)
+        limit, stop = known_limit(watch, every_seconds, deadline)
+        if stop:
+            sent[url] = Sent(tuple(not_reached(work[url], ())), stop)
         else:
             sent[url] = send(replace(context, destination=url, limit=limit), watch)
     return {url: sent[url] for url in work}

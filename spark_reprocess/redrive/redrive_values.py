@@ -11,6 +11,7 @@ from spark_reprocess.plan.plan import Plan
 from spark_reprocess.ramp import Forecast, GroupRamp, Verdict
 from spark_reprocess.redrive.resolving.editor import EditSample
 from spark_reprocess.redrive.sending.rate_limiter import LEAST_RATE
+from spark_reprocess.redrive.stop import Stop
 
 EXAMPLES = 5
 UNFINISHED = tuple(one for one in Disposition if one.is_unfinished)
@@ -175,7 +176,7 @@ class RedriveSummary:
         destinations: how many messages were sent to each queue, or would be, by its URL.
         groups: every group of the plan, in its order.
         problems: what stands in the way of messages that the plan wants settled, over all groups.
-        stopped_by: why the run ended early, empty where it did not.
+        stopped_by: why the run ended early, None where it did not.
         notes: what else the operator should know, a sentence each.
         forecast: in a dry run, the ramp that it would be; None where everything would go at once.
         ramp: how far each group is in its ramp; empty where everything went at once.
@@ -187,7 +188,7 @@ class RedriveSummary:
     destinations: Mapping[str, int]
     groups: tuple[GroupOutcome, ...]
     problems: tuple[Tally, ...]
-    stopped_by: str = ""
+    stopped_by: Stop | None = None
     samples: tuple[EditSample, ...] = ()
     notes: tuple[str, ...] = ()
     forecast: Forecast | None = None
@@ -240,9 +241,9 @@ class Sent:
 
     Attributes:
         tallies: of every one of them, what was not reached included.
-        stopped_by: why the run ended early, empty where it did not.
+        stopped_by: why the run ended early, None where it did not.
     """
 
     tallies: tuple[Tally, ...]
-    stopped_by: str = ""
+    stopped_by: Stop | None = None
     ramp: tuple[GroupRamp, ...] = ()

@@ -47,6 +47,7 @@ from spark_reprocess.inspect.status import (
 from spark_reprocess.ramp import Forecast, GroupRamp
 from spark_reprocess.redrive.redrive_values import RedriveSummary, Tally
 from spark_reprocess.redrive.resolving.editor import EditSample
+from spark_reprocess.redrive.stop import Stop, StopCause
 from spark_reprocess.run import Pending, RunSummary
 from tests.contract.template import ROOT
 
@@ -222,6 +223,20 @@ def test_every_exit_code_has_a_row() -> None:
     assert codes == {one for one in there if isinstance(one, int)}
 
 
+def test_every_cause_of_a_stop_has_a_row() -> None:
+    rows = re.findall(
+        r"^\| `(\w+)` \| (.+?) \| (\d+) \| (.+?) \|$", section("Why a run stopped"), re.MULTILINE
+    )
+    documented = {cause: (sentence, int(code), reach) for cause, sentence, code, reach in rows}
+    reaches = {True: {"one destination"}, False: {"the run", "a rehearsal"}}
+
+    assert set(documented) == set(StopCause)
+    for cause in StopCause:
+        sentence, exit_code, reach = documented[cause]
+        assert (sentence, exit_code) == (cause.sentence, cause.exit_code)
+        assert reach in reaches[cause.stops_one_destination]
+
+
 def test_every_state_of_a_message_is_named() -> None:
     assert set(re.findall(r"`(\w+)`", section("States of a message"))) == set(Disposition)
 
@@ -240,8 +255,8 @@ def names(*values: type) -> set[str]:
         ("status without a stack", names(StackValues)),
         ("doctor", names(Finding, Check) | set(Severity)),
         ("collect", names(DrainSummary, QueueCounts)),
-        ("rehearse", names(Rehearsal, Outcome)),
-        ("redrive", names(RedriveSummary, Tally, EditSample, Forecast, GroupRamp)),
+        ("rehearse", names(Rehearsal, Outcome, Stop)),
+        ("redrive", names(RedriveSummary, Tally, EditSample, Forecast, GroupRamp, Stop)),
         ("erase", names(EraseSummary)),
         ("run", names(RunSummary, Pending)),
     ],

@@ -16,7 +16,8 @@ from spark_reprocess.spark.session import get_session
 def main() -> None:
     summary = redrive(get_session(), RedriveOptions(**json.loads(sys.argv[1])))
     counts = sum((Counter(group.counts) for group in summary.groups), Counter[str]())
-    print(json.dumps({"counts": counts, "stopped_by": summary.stopped_by}))  # noqa: T201
+    cause = summary.stopped_by.cause if summary.stopped_by else None
+    print(json.dumps({"counts": counts, "stopped_by": cause}))  # noqa: T201
     end_process(0)
 
 

@@ -235,7 +235,8 @@ HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1) hx-get=/x>'
 
 
 def test_texts_of_commands_answers_and_errors_are_data(world: DeadWorks) -> None:
-    answer = redrive_answer(world, run_id="", notes=[HOSTILE], stopped_by=HOSTILE)
+    stopped_by = {"cause": "archive", "detail": HOSTILE}
+    answer = redrive_answer(world, run_id="", notes=[HOSTILE], stopped_by=stopped_by)
     problem = a_problem(HOSTILE, HOSTILE)
     sample = {"group_id": HOSTILE, "message_id": HOSTILE, "lines": [f"-{HOSTILE}"]}
     answer = {**answer, "problems": [problem], "samples": [sample], "destinations": {HOSTILE: 2}}

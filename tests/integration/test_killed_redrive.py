@@ -22,7 +22,7 @@ from local_sqs.faults import Effect, Fault
 from spark_reprocess.archive.ledger.claims import Attempt
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.redrive.redrive_values import RedriveSummary
-from spark_reprocess.redrive.sending.stop_signals import BY_SIGNAL
+from spark_reprocess.redrive.stop import StopCause
 from tests.integration.conftest import Capture
 from tests.integration.desk import SEND, Desk, MakeDesk, standard
 from tests.support.ledgers import attempts_of
@@ -236,7 +236,7 @@ def test_ctrl_c_stops_in_good_order_and_the_next_run_goes_on(job: Job, capfd: Ca
 
     assert process.returncode == 0
     assert "Traceback" not in capfd.readouterr().err
-    assert stopped["stopped_by"] == BY_SIGNAL
+    assert stopped["stopped_by"] == StopCause.INTERRUPTED
     assert (job.abandoned(), job.in_doubt()) == ([], Counter())
     assert 0 < stopped["counts"]["sent"] == len(before) < MESSAGES
 

@@ -34,6 +34,7 @@ from spark_reprocess.ramp import Forecast, Step, Steps, Verdict, last_counts
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 from spark_reprocess.redrive.sending.stop_signals import Clock
+from spark_reprocess.redrive.stop import Stop, StopCause
 from spark_reprocess.run import NOT_REDRIVEN_BEFORE, RunOptions
 from spark_reprocess.run import run as scheduled_run
 from tests.integration.client_at import client_at
@@ -49,6 +50,7 @@ from tests.simulation.ramp_world import RampWorld
 from tests.support.approved_plan import planned
 from tests.support.builders import context, counter, filler, message
 from tests.support.processes import Died, die
+from tests.support.stops import sentence_of
 
 
 @pytest.fixture
@@ -237,9 +239,8 @@ def test_run_that_is_killed_goes_on_at_its_step_and_sends_nothing_twice(
     claim = Claim("run-0", "me", "why", world.main.url, timestamp(time.time()), ("m-000",), 900)
     Ledger(job.archive, job.plan_id).claim("of-1.main.00001", 0, 1, claim)
     waiting = job.run()
-    assert waiting.stopped_by == (
-        "waiting for the ramp: another run has messages of step 1 to send"
-    )
+    why = "another run has messages of step 1 to send"
+    assert waiting.stopped_by == Stop(StopCause.RAMP, why)
     assert [one.sent_at for one in job.steps()] == [None]
     for path in job.archive.list(f"ledger/plan_id={job.plan_id}/of-1.main.00001"):
         job.archive.remove(path)
@@ -277,7 +278,7 @@ def test_nobody_consumes_so_the_run_ends_and_a_later_one_goes_on(
 
     summary = job.run()
 
-    assert summary.stopped_by == (
+    assert sentence_of(summary.stopped_by) == (
         "waiting for the ramp: step 1 cannot be judged yet: the step may still be in the main "
         "queue, where 2 messages are"
     )
@@ -334,7 +335,9 @@ def test_table_that_nobody_can_read_any_more_ends_the_run_and_a_later_one_goes_o
     after_each_step(monkeypatch, lose_the_way)
     first = job.run()
 
-    assert first.stopped_by.startswith("waiting for the failure table: it could not be read for ")
+    assert sentence_of(first.stopped_by).startswith(
+        "waiting for the failure table: it could not be read for "
+    )
     assert first.counts == {"sent": 2, "not_reached": 18}
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", address)
     assert job.run().counts == {"sent_before": 2, "sent": 18}
@@ -376,8 +379,8 @@ def test_two_operators_share_the_steps_and_one_who_sends_at_once_is_refused(
     last = job.run()
 
     part, other = others
-    assert "this run does not select all messages of step 2" in part.stopped_by
-    assert first.stopped_by.endswith("another run goes on with it")
+    assert "this run does not select all messages of step 2" in sentence_of(part.stopped_by)
+    assert sentence_of(first.stopped_by).endswith("another run goes on with it")
     assert {*job.verdicts(last).values()} == {Verdict.SENT}
     sent = [one.count("sent") for one in (part, other, first, last)]
     assert (sent[0], sent[2], sum(sent)) == (2, 2, 20)
@@ -409,7 +412,7 @@ def test_return_after_a_verdict_stops_its_group_within_the_last_step(
     first = job.run(tasks=1)
     last = job.run(tasks=1)
 
-    assert first.stopped_by.endswith("more messages came back than may")
+    assert first.stopped_by == Stop(StopCause.BAD_STEP)
     assert job.verdicts(first)["TimeoutError"] is Verdict.BAD
     counts = {one.group_id: one.counts for one in last.groups}
     stopped = counts.pop(late)
@@ -460,11 +463,13 @@ def test_scheduled_runs_go_on_with_a_ramp_and_each_says_what_it_sent(
     second = night(1)
 
     # Nobody has received the first message. The new group does not wait for that.
-    assert "step 1 can be judged after" in first.stopped_by
+    assert "step 1 can be judged after" in sentence_of(first.stopped_by)
     assert first.counts == {"sent": 1, "not_reached": 3}
     assert second.plan_id > first.plan_id
     assert second.counts == {"sent": 1, "not_reached": 3}
-    assert "step 1 cannot be judged yet: the step may still be in the main" in second.stopped_by
+    assert "step 1 cannot be judged yet: the step may still be in the main" in sentence_of(
+        second.stopped_by
+    )
     assert len(receive_all(main)) == 2
 
     third = night(2)
@@ -491,7 +496,7 @@ def test_on_fifo_a_return_that_was_allowed_holds_up_its_group_until_the_next_pla
 
     first = job.run(allow_returns="1")
 
-    assert first.stopped_by.endswith("what came back must go first: collect again")
+    assert sentence_of(first.stopped_by).endswith("what came back must go first: collect again")
     assert job.verdicts(first) == {"TimeoutError": Verdict.RETURNED, "KeyError": Verdict.SENT}
     assert job.handled() == [0, 2, 30, 31, 32, 33]
 
@@ -503,7 +508,7 @@ def test_on_fifo_a_return_that_was_allowed_holds_up_its_group_until_the_next_pla
 
     # Only what shares a message group with what came back is left, for a person.
     left = [n for n in range(30) if lanes[n] == "B"]
-    assert second.stopped_by == ""
+    assert second.stopped_by is None
     assert second.count("sent") == 25
     assert job.handled() == [n for n in range(34) if n not in left]
     job.assert_order(lanes)
@@ -526,7 +531,7 @@ def test_heads_of_message_groups_go_first_and_nothing_overtakes(job: Job, world:
     assert sorted(map(number, world.handled[2:5])) == [6, 7, 9]
     # What stands behind an unsent message of the stopped group stays.
     assert sorted(map(number, world.handled)) == [0, 2, 3, 6, 7, 8, 9, 10]
-    assert "stands behind messages that stay" in summary.stopped_by
+    assert "stands behind messages that stay" in sentence_of(summary.stopped_by)
 
 
 @pytest.mark.parametrize("suffix", ["", ".fifo"])

@@ -18,6 +18,7 @@ from tests.integration.spark_world import Spark, archive_of, executed, parked, r
 from tests.support.approved_plan import planned
 from tests.support.builders import context, counter, message
 from tests.support.failure_table import create_failure_table
+from tests.support.stops import sentence_of
 
 TABLE = "failures-of-a-redrive"
 
@@ -53,8 +54,9 @@ def test_at_a_limit_of_one_nothing_is_sent_and_nobody_else_is_kept_waiting(
     summary = run(archive, plan, main.url)
 
     assert summary.counts == {"not_reached": 10}
-    assert summary.stopped_by.startswith("waiting for the breaker: limited to 1 replay a minute")
-    assert summary.stopped_by.endswith("the consumer has deleted nothing for 20 minutes")
+    sentence = sentence_of(summary.stopped_by)
+    assert sentence.startswith("waiting for the breaker: limited to 1 replay a minute")
+    assert sentence.endswith("the consumer has deleted nothing for 20 minutes")
     assert receive_all(main) == []
     # Another plan may go at once.
     other = planned(archive)
@@ -75,7 +77,7 @@ def test_a_limited_destination_holds_up_no_other_and_at_once_needs_no_table(
 
     assert summary.destinations == {orders.url: 0, invoices.url: 1}
     assert summary.counts == {"not_reached": 6, "sent": 1}
-    assert summary.stopped_by.startswith("waiting for the breaker: ")
+    assert sentence_of(summary.stopped_by).startswith("waiting for the breaker: ")
     at_once = unlimited(archive, planned(archive), "")
     assert at_once.counts == {"sent": 6, "sent_before": 1}
     assert "no limit of a circuit breaker is kept to: it cannot be read" in at_once.notes[-1]
@@ -99,7 +101,8 @@ def test_a_run_ends_when_a_limit_of_one_is_set_while_it_sends(
 
     summary = run(archive, plan, main.url)
 
-    assert summary.stopped_by.startswith("waiting for the breaker: limited to 1 replay a minute")
+    sentence = sentence_of(summary.stopped_by)
+    assert sentence.startswith("waiting for the breaker: limited to 1 replay a minute")
     assert summary.count("in_doubt", "failed") == 0
     assert summary.count("sent") == len(receive_all(main)) < 60
     limit(main, None)

@@ -10,10 +10,12 @@ from local_sqs.faults import Effect
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.erase.erase import EraseOptions, erase
+from spark_reprocess.redrive.stop import StopCause
 from tests.integration.conftest import Capture
 from tests.integration.desk import SEND, MakeDesk, standard
 from tests.integration.spark_world import parked, receive_all
 from tests.support.approved_plan import approve
+from tests.support.stops import sentence_of
 
 CHUNK = 130
 """A chunk has about 100 messages, by a hash of their ids. Two tasks send one each."""
@@ -78,7 +80,7 @@ def test_ledger_that_cannot_be_written_stops_the_run_and_stays_true(make_desk: M
     ledger.unlink()
     disk.rename(ledger)
 
-    assert re.search("cannot (read|write) ledger/", summary.stopped_by)
+    assert re.search("cannot (read|write) ledger/", sentence_of(summary.stopped_by))
     assert 0 < summary.count("in_doubt") <= 2 * CHUNK
     sent = desk.recorded(Disposition.SENT)
     assert len(sent) == summary.count("sent")
@@ -91,7 +93,9 @@ def test_disabled_key_stops_the_run(make_desk: MakeDesk) -> None:
 
     summary = desk.redrive()
 
-    assert summary.stopped_by.startswith("KMS.DisabledException")
+    assert summary.stopped_by
+    assert summary.stopped_by.cause is StopCause.QUEUE
+    assert summary.stopped_by.detail.startswith("KMS.DisabledException")
     assert 0 < summary.count("failed") <= 2 * CHUNK
     assert summary.count("not_reached") == 600 - summary.count("failed")
 

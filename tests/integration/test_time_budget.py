@@ -12,7 +12,8 @@ from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.command_line.verb import NOT_ALL_SENT
 from spark_reprocess.command_line.verbs.redrive import exit_code_of
-from spark_reprocess.redrive.sending.stop_signals import TIME_IS_OVER, Clock
+from spark_reprocess.redrive.sending.stop_signals import Clock
+from spark_reprocess.redrive.stop import Stop, StopCause
 from spark_reprocess.run import RunSummary, run
 from tests.integration.desk import SEND, Desk, MakeDesk, ScheduledRuns
 from tests.integration.spark_world import Spark, parked, receive_all
@@ -49,7 +50,7 @@ def test_budget_that_ends_in_the_middle_leaves_nothing_in_doubt(
 
     assert 0 < summary.count("sent") == len(before) < 600
     assert summary.count("sent") + summary.count("not_reached", "waits") == 600
-    assert (summary.stopped_by, exit_code_of(summary)) == (TIME_IS_OVER, NOT_ALL_SENT)
+    assert (summary.stopped_by, exit_code_of(summary)) == (Stop(StopCause.TIME_OVER), NOT_ALL_SENT)
     names = attempt_names(desk.archive)
     assert all(a and a.results for a in map(Ledger(desk.archive, names[0].plan_id).attempt, names))
     assert is_free(desk)
@@ -86,7 +87,7 @@ def test_run_whose_budget_ends_before_the_redrive_leaves_it_to_the_next(
 
     assert (summary.drained.archived, arrived, summary.pending.messages) == (12, 0, 12)
     assert summary.findings is not None
-    assert (summary.redriven, summary.postponed) == (None, TIME_IS_OVER)
+    assert (summary.redriven, summary.postponed) == (None, "its time budget is over")
 
     _, arrived = start("nothing")
     assert arrived == 12
@@ -101,6 +102,6 @@ def test_run_whose_budget_ends_in_the_redrive_says_what_was_not_reached(
     assert summary.redriven is not None
     assert (summary.redriven.count("not_reached"), summary.redriven.stopped_by) == (
         12,
-        TIME_IS_OVER,
+        Stop(StopCause.TIME_OVER),
     )
     assert summary.pending.messages == 12

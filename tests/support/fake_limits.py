@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from spark_reprocess.redrive.sending.rate_limiter import RateLimiter
 from spark_reprocess.redrive.sending.stop_signals import StopSignals
+from spark_reprocess.redrive.stop import Stop
 
 
 @dataclass
@@ -14,7 +15,7 @@ class FakeSignals(StopSignals):
         pauses: how long it was asked to wait.
     """
 
-    stopped_by: str = ""
+    stopped_by: Stop | None = None
     pauses: list[float] = field(default_factory=list)
 
     def look(self) -> bool:
@@ -25,8 +26,8 @@ class FakeSignals(StopSignals):
     def wait(self, seconds: float) -> None:
         self.pauses.append(seconds)
 
-    def stop(self, why: str) -> None:
-        self.stopped_by = self.stopped_by or why
+    def stop(self, stop: Stop) -> None:
+        self.stopped_by = self.stopped_by or stop
 
     stop_task = stop
 

@@ -25,6 +25,7 @@ from spark_reprocess.inspect.status import StatusOptions, status
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.plan.reading import ID
 from spark_reprocess.redrive.redrive_values import UNFINISHED, Tally
+from spark_reprocess.redrive.stop import stop_of
 from spark_reprocess.report.views import quoted
 
 STOP_POLLING = 286
@@ -220,6 +221,7 @@ def _sending(answer: Mapping[str, Any]) -> dict[str, Any]:
     counts = sum((Counter[str](group["counts"]) for group in groups), Counter[str]())
     named = columns(counts)
     problems = answer["problems"]
+    stopped_by = answer["stopped_by"]
     return {
         **answer,
         "columns": list(named),
@@ -233,6 +235,7 @@ def _sending(answer: Mapping[str, Any]) -> dict[str, Any]:
             # A plan of a thousand groups acts on a few.
             if group["action"] != "leave" or any(group["counts"].get(one) for one in _ACTED_ON)
         ],
+        "why_stopped": stopped_by and stop_of(stopped_by).sentence,
         "planned": counts[Disposition.SEND],
         "done": counts[Disposition.SENT],
         "problems": [problem_sentence(Tally(**one)) for one in problems],

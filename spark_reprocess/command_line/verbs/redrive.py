@@ -39,7 +39,8 @@ from spark_reprocess.plan.policy import ALLOWED_RETURNS
 from spark_reprocess.progress import Progress
 from spark_reprocess.ramp import LOOKS_A_MINUTE, returns_allowed
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
-from spark_reprocess.redrive.sending.stop_signals import BY_SIGNAL, Clock, Deadline
+from spark_reprocess.redrive.sending.stop_signals import Clock, Deadline
+from spark_reprocess.redrive.stop import Stop, StopCause
 
 _ABOUT = """\
 Executes the newest plan, or --plan: sends the messages of groups with action "redrive", each to the
@@ -162,12 +163,14 @@ def _run(options: RedriveOptions) -> int:
     watch = Watch(options) if options.watches and options.execute and summary is None else None
     if summary is None:
         summary = redrive(start_spark(), options, progress=progress_here(), announce=print_error)
+    # Also where all groups were stopped before, so that no run began.
     is_stopped = options.execute and bool(summary.stopped_groups)
     if not AS_JSON.get():
         names_pace = options.ramp is None and options.failure_table is not None
         print_redrive(summary, names_plan=options.plan is None, names_pace=names_pace)
         if summary.stopped_groups and not is_stopped:
             print_line(f"once it is fixed: {_decide_command(summary, options)}")
+    print_stop(summary.stopped_by)
     exit_code = exit_code_of(summary)
     if watch and exit_code != INTERRUPTED:
         exit_code = watch.run(summary.plan_id, progress_here(), exit_code)
@@ -228,14 +231,16 @@ class Watch:
             return f"{worst.group_id}: {worst.sentence(self.clock.now_seconds())}" if worst else ""
 
         every_seconds = minute_seconds / LOOKS_A_MINUTE
+        stopped_by, fault = None, ""
         try:
             with progress("watching", status):
-                ended_by = look_until(is_over, every_seconds, self._deadline)
+                stopped_by = look_until(is_over, every_seconds, self._deadline)
         except JobError as error:
             # The answer of the run must not be lost.
-            ended_by = str(error)
-        if ended_by:
-            print_error(f"the watch ended early: {ended_by}")
+            fault = str(error)
+        if stopped_by or fault:
+            why = stopped_by.sentence if stopped_by else fault
+            print_error(f"the watch ended early: {why}")
         bad = [
             one.group_id
             for one in self.outcomes
@@ -247,11 +252,11 @@ class Watch:
         unknown = [one.group_id for one in self.outcomes if not one.can_be_known]
         if unknown:
             print_error(f"{', '.join(unknown)}: nobody can say what came back")
-        if ended_by == BY_SIGNAL:
+        if stopped_by and stopped_by.cause is StopCause.INTERRUPTED:
             return INTERRUPTED
         if bad:
             return STOPPED
-        return exit_code or (CHECK_FAILED if ended_by or unknown else DONE)
+        return exit_code or (CHECK_FAILED if stopped_by or fault or unknown else DONE)
 
     def _look(self, plan_id: str) -> tuple[Outcome, ...]:
         options, archive = self.options, open_archive(self.options.archive)
@@ -261,15 +266,27 @@ class Watch:
         return tuple(one for one in found.values() if one.sent)
 
 
-def exit_code_of(summary: RedriveSummary) -> int:
-    """Print why a run stopped early, if it did, and return its exit code."""
-    if summary.stopped_by:
+def print_stop(stop: Stop | None) -> None:
+    """Print why a run stopped early, if it did."""
+    if stop:
         print_error(
-            f"the run stopped early: {summary.stopped_by}; nothing is lost, run the same command "
-            "again to go on"
+            f"the run stopped early: {stop.sentence}; nothing is lost, run the same command again "
+            "to go on"
         )
-    if summary.stopped_by == BY_SIGNAL:
-        return INTERRUPTED
+
+
+def exit_code_of(summary: RedriveSummary) -> int:
+    """Return the exit code of a redrive or a restore. Pure.
+
+    That of an interruption counts before that of a stopped group, and that before all others.
+    """
+    stop = summary.stopped_by
+    if stop and stop.cause is StopCause.INTERRUPTED:
+        return stop.cause.exit_code
+    if summary.is_stopped:
+        return STOPPED
+    if stop:
+        return stop.cause.exit_code
     return NOT_ALL_SENT if summary.is_unfinished else DONE
 
 

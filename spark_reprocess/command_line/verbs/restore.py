@@ -5,7 +5,12 @@ import argparse
 from spark_reprocess.command_line.arguments import add_shared
 from spark_reprocess.command_line.terminal import print_answer
 from spark_reprocess.command_line.verb import Verb, progress_here
-from spark_reprocess.command_line.verbs.redrive import exit_code_of, print_redrive, redrive_fields
+from spark_reprocess.command_line.verbs.redrive import (
+    exit_code_of,
+    print_redrive,
+    print_stop,
+    redrive_fields,
+)
 from spark_reprocess.redrive.redrive_values import RestoreOptions
 
 _ABOUT = """\
@@ -37,6 +42,7 @@ def _run(options: RestoreOptions) -> int:
     check_restore(options)
     summary = restore(start_spark(), options, progress=progress_here())
     print_answer(redrive_fields(summary), lambda: print_redrive(summary, "drain"))
+    print_stop(summary.stopped_by)
     return exit_code_of(summary)
 
 

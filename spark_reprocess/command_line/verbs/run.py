@@ -24,12 +24,16 @@ from spark_reprocess.command_line.verb import (
     DONE,
     NOT_ALL_SENT,
     STACK,
-    STOPPED,
     Verb,
     progress_here,
 )
 from spark_reprocess.command_line.verbs.collect import analysis_fields, print_collected
-from spark_reprocess.command_line.verbs.redrive import add_ramp, print_redrive, redrive_fields
+from spark_reprocess.command_line.verbs.redrive import (
+    add_ramp,
+    exit_code_of,
+    print_redrive,
+    redrive_fields,
+)
 from spark_reprocess.redrive.redrive_values import UNFINISHED
 
 if TYPE_CHECKING:
@@ -116,18 +120,16 @@ def publish_pending(client: "CloudWatchClient", main_queue_name: str, pending: "
 
 
 def exit_code_of_run(summary: "RunSummary") -> int:
-    """Return the code of a stop before others; that of a drain that SQS ended early comes last."""
+    """Return that of a stopped redrive before others; that of a drain that SQS ended comes last."""
     redriven = summary.redriven
-    if redriven and redriven.is_stopped:
-        return STOPPED
+    if redriven and (redriven.stopped_by or redriven.is_stopped):
+        return exit_code_of(redriven)
     if summary.refused:
         return BAD_INPUT
     # A person must decide before what waits can go.
     waits = redriven.count(Disposition.WAITS) if redriven else 0
-    is_cut = redriven and (
-        redriven.stopped_by or (redriven.executed and redriven.count(*UNFINISHED) > waits)
-    )
-    if summary.postponed or is_cut:
+    is_unfinished = redriven and redriven.executed and redriven.count(*UNFINISHED) > waits
+    if summary.postponed or is_unfinished:
         return NOT_ALL_SENT
     return BAD_INPUT if summary.drained.stopped_by else DONE
 

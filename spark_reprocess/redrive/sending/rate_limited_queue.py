@@ -22,6 +22,7 @@ from dlq_replay.replaying.sending import (
 from dlq_replay.wire.message import SendEntry
 from spark_reprocess.redrive.sending.rate_limiter import RateLimiter
 from spark_reprocess.redrive.sending.stop_signals import LOOK_SECONDS, StopSignals
+from spark_reprocess.redrive.stop import Stop, StopCause
 
 UNANSWERED_MESSAGES = 50
 """So many in a row that SQS neither took nor refused for their own sake, and the run stops."""
@@ -144,7 +145,7 @@ class RateLimitedQueue:
             except Exception as error:  # noqa: BLE001 - a bug in one call may be in every other, too
                 results = [InDoubt(f"{type(error).__name__} in the call")] * len(entries)
             if reason := self.errors.reason_to_stop(results):
-                self.signals.stop(reason)
+                self.signals.stop(Stop(StopCause.QUEUE, reason))
             return results
 
     def _send_persistently(self, entries: Sequence[SendEntry]) -> list[SendResult]:

@@ -58,9 +58,13 @@ from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.sending.rate_limited_queue import GlobalErrorDetector, RateLimitedQueue
 from spark_reprocess.redrive.sending.rate_limiter import WINDOW_SECONDS, RateLimiter
 from spark_reprocess.redrive.sending.stop_signals import StopSignals, stop_marker
+from spark_reprocess.redrive.stop import Stop, StopCause
 
-SETTLED = pa.schema(arrow_fields(Tally))
-"""What ``SendTask.run`` yields."""
+STOP_CAUSE = "stop_cause"
+"""A column: the ``StopCause`` in the row that says why the task stopped, else empty."""
+
+SETTLED = pa.schema({**arrow_fields(Tally), STOP_CAUSE: pa.string()})
+"""What ``SendTask.run`` yields: a row for each ``Tally``, and one for a ``Stop``."""
 
 TASK = "task"
 """A column: which task sends a row, counted from 0."""
@@ -143,7 +147,7 @@ class ChunkSender:
             try:
                 yield from self.settle(unit, chunk, items)
             except ArchiveError as error:
-                self.signals.stop(str(error))
+                self.signals.stop(Stop(StopCause.ARCHIVE, str(error)))
                 return
 
     def settle(self, unit: str, chunk: int, items: Sequence[Item]) -> Iterator[list[Settled]]:
@@ -281,7 +285,7 @@ class ChunkSender:
         try:
             record(results)
         except ArchiveError as error:
-            self.signals.stop(str(error))
+            self.signals.stop(Stop(StopCause.ARCHIVE, str(error)))
             return [Settled(item, Disposition.IN_DOUBT, str(error)) for item in work]
         return [
             Settled(item, Disposition(result.detail))
@@ -312,10 +316,11 @@ class ChunkSender:
         try:
             is_closing = self.ledger.is_closing(self.context.run_id)
         except ArchiveError as error:
-            self.signals.stop(str(error))
+            self.signals.stop(Stop(StopCause.ARCHIVE, str(error)))
             return True
         if is_closing:
-            self.signals.stop_task("another run has closed this one, which seemed dead")
+            why = "another run has closed this one, which seemed dead"
+            self.signals.stop_task(Stop(StopCause.LOCK_LOST, why))
         return is_closing
 
     def _send(self, claimed_at: float, work: Sequence[Item]) -> Mapping[str, SendResult]:
@@ -361,8 +366,8 @@ class SendTask:
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Settle the rows of one partition, sorted by ``POSITION``; yield the counts.
 
-        What is not counted was not reached. A row with count 0 says why the task stopped. Never
-        raises for what SQS or the archive does.
+        What is not counted was not reached. ``read_settled`` reads the rows. Never raises for what
+        SQS or the archive does.
         """
         # As in the replay function: garbage collections took much time and found nothing.
         gc.set_threshold(50_000)
@@ -386,8 +391,8 @@ class SendTask:
             with ThreadPoolExecutor(CONCURRENT_CALLS, "send") as executor:
                 for settled in self._sender(signals, limiter, executor).settle_all(chunks):
                     counts.add(settled)
-        tallies = map(asdict, counts.tallies(signals.stopped_by))
-        yield pa.RecordBatch.from_pylist([*tallies], schema=SETTLED)
+        rows_settled = settled_rows(counts.tallies(), signals.stopped_by)
+        yield pa.RecordBatch.from_pylist(rows_settled, schema=SETTLED)
 
     def _may_start(self, signals: StopSignals) -> bool:
         if self.context.probe:
@@ -396,7 +401,7 @@ class SendTask:
             except ArchiveError as error:
                 # A claim on this machine's own disk would keep nobody else from sending, and a stop
                 # marker would reach nobody.
-                signals.stop_task(str(error))
+                signals.stop_task(Stop(StopCause.ARCHIVE, str(error)))
         spark_task = TaskContext.get()
         if spark_task and spark_task.attemptNumber() > 0 and self.windows is not None:
             # What the attempt before this one sent last still counts against the rate.
@@ -456,13 +461,33 @@ class _Counts:
             with suppress(ArchiveError):
                 self._archive.write(self._progress_file, str(self._counts.total()).encode())
 
-    def tallies(self, stopped_by: str) -> Iterator[Tally]:
-        """Yield one for each group, word and detail, and one that says why the task stopped."""
+    def tallies(self) -> Iterator[Tally]:
+        """Yield one for each group, word and detail."""
         for (group_id, word, detail), count in self._counts.items():
             examples = tuple(self._examples[group_id, word, detail])
             yield Tally(group_id, word, count, detail, examples)
-        if stopped_by:
-            yield Tally("", Disposition.NOT_REACHED, 0, stopped_by)
+
+
+def settled_rows(tallies: Iterable[Tally], stopped_by: Stop | None) -> list[dict[str, Any]]:
+    """Return the rows of ``SETTLED``: counts of one task, and why it stopped, if it did."""
+    rows = [{**asdict(tally), STOP_CAUSE: ""} for tally in tallies]
+    if stopped_by:
+        nothing = Tally("", Disposition.NOT_REACHED, 0, stopped_by.detail)
+        rows.append({**asdict(nothing), STOP_CAUSE: stopped_by.cause.value})
+    return rows
+
+
+def read_settled(rows: Iterable[Mapping[str, Any]]) -> tuple[list[Tally], list[Stop]]:
+    """Read rows of ``SETTLED`` of any number of tasks: what they counted, and why some stopped."""
+    tallies: list[Tally] = []
+    stops: list[Stop] = []
+    for row in rows:
+        if row[STOP_CAUSE]:
+            stops.append(Stop(StopCause(row[STOP_CAUSE]), row["detail"]))
+            continue
+        values = {name: value for name, value in row.items() if name != STOP_CAUSE}
+        tallies.append(Tally(**{**values, "examples": tuple(row["examples"])}))
+    return tallies, stops
 
 
 def progress_folder(context: RunContext, stage: str) -> str:

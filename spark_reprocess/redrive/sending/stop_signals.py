@@ -16,39 +16,32 @@ from dataclasses import dataclass
 from spark_reprocess.archive.ledger.claims import plan_folder
 from spark_reprocess.archive.plan_lock import LockObserver, LockView, steady_seconds
 from spark_reprocess.archive.storage.files import Archive
+from spark_reprocess.archive.storage.records import record_bytes
 from spark_reprocess.aws.clients import Limit
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.figures import duration
+from spark_reprocess.redrive.stop import Stop, StopCause, read_marker
 
 LOOK_SECONDS = 1.0
 """The age from which a look is repeated before a call."""
 
-TIME_IS_OVER = "its time budget is over"
-"""The reason of a run that its deadline stopped."""
 
-BY_SIGNAL = "interrupted"
-"""The reason of a run that Ctrl-C or SIGTERM stopped."""
-
-WAITING = "waiting"
-"""How the reason begins for which one destination must wait: for a limit, or for a verdict."""
-
-
-def waiting_for(limit: Limit) -> str:
-    """Return why nothing may be sent under a limit of the circuit breaker; empty if something may.
+def waiting_for(limit: Limit) -> Stop | None:
+    """Return why nothing may be sent under a limit of the circuit breaker; None if something may.
 
     At a limit of 1 nothing is sent: the consumer does not work.
     """
-    return f"{WAITING} for the breaker: {limit.sentence}" if limit.per_minute == 1 else ""
+    return Stop(StopCause.BREAKER, limit.sentence) if limit.per_minute == 1 else None
 
 
-def fallen(began_with: Limit, now: Limit) -> str:
-    """Return why a send stops: the circuit breaker's limit is lower than when it began; else empty.
+def fallen(began_with: Limit, now: Limit) -> Stop | None:
+    """Return why a send stops: the circuit breaker's limit is lower than when it began; else None.
 
     A task may be ahead of its share of the lower limit: a new run divides that one.
     """
     before = began_with.per_minute or math.inf
     after = now.per_minute or math.inf
-    return f"{WAITING} for the breaker: {now.sentence}" if after < before else ""
+    return Stop(StopCause.BREAKER, now.sentence) if after < before else None
 
 
 class TableWatch:
@@ -90,26 +83,21 @@ class TableWatch:
         self.saw(limit.fault)
         return limit
 
-    def lost(self) -> str:
+    def lost(self) -> Stop | None:
         """Return why nothing more may be sent: nobody could read the table for too long."""
         if self._patience_seconds is None or not self._fault:
-            return ""
+            return None
         seconds = self._now_seconds() - self._known_at
         if seconds < self._patience_seconds:
-            return ""
-        return (
-            f"{WAITING} for the failure table: it could not be read for {duration(seconds)}: "
-            f"{self._fault}"
+            return None
+        return Stop(
+            StopCause.FAILURE_TABLE,
+            f"it could not be read for {duration(seconds)}: {self._fault}",
         )
 
-    def trouble(self, began_with: Limit) -> str:
-        """Look once; return why a send that began with this limit must stop, else empty."""
+    def trouble(self, began_with: Limit) -> Stop | None:
+        """Look once; return why a send that began with this limit must stop, else None."""
         return fallen(began_with, self.limit()) or self.lost()
-
-
-def is_waiting(stopped_by: str) -> bool:
-    """Whether this is why one destination waits; any other reason stops the whole run."""
-    return stopped_by.startswith(WAITING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +136,7 @@ class Deadline:
 
 
 def stop_marker(plan_id: str, run_id: str, stage: str) -> str:
-    """Return the path of the stop marker of one stage of a run. Its content is the reason."""
+    """Return the path of the stop marker of one stage of a run. Its content is a ``Stop``."""
     return f"{plan_folder(plan_id)}/stop-{run_id}-{stage}"
 
 
@@ -156,7 +144,7 @@ class StopSignals:
     """What a task asks before it claims or sends. Safe to share between threads.
 
     Attributes:
-        stopped_by: why nothing more may be sent; empty if all is well. Once set, it stays.
+        stopped_by: why nothing more may be sent; None if all is well. Once set, it stays.
     """
 
     def __init__(
@@ -177,16 +165,16 @@ class StopSignals:
         self._looking = threading.Lock()
         self._looked_at = float("-inf")
         self._is_stopped = threading.Event()
-        self.stopped_by = ""
+        self.stopped_by: Stop | None = None
 
     def look(self) -> bool:
         """Look now; return whether the task may send."""
         with self._looking:
             if not self.stopped_by:
-                why = self._trouble()
+                stop = self._trouble()
                 self._looked_at = self._steady_seconds()
-                if why:
-                    self.stop_task(why)
+                if stop:
+                    self.stop_task(stop)
         return not self.stopped_by
 
     def may_go_on(self) -> bool:
@@ -200,24 +188,25 @@ class StopSignals:
         while self.may_go_on() and (left := until - self._steady_seconds()) > 0:
             self._is_stopped.wait(min(left, LOOK_SECONDS))
 
-    def stop(self, why: str) -> None:
-        """Stop this task, and all others of the run. The first reason is the one that counts."""
-        self.stop_task(why)
+    def stop(self, stop: Stop) -> None:
+        """Stop this task, and all others of the run. The first stop is the one that counts."""
+        self.stop_task(stop)
         # Where the archive cannot be written, the other tasks meet the same error themselves.
         with suppress(ArchiveError):
-            self._archive.create(self._marker, why.encode())
+            self._archive.create(self._marker, record_bytes(stop))
 
-    def stop_task(self, why: str) -> None:
-        """Stop this task alone. The first reason is the one that counts."""
-        self.stopped_by = self.stopped_by or why
+    def stop_task(self, stop: Stop) -> None:
+        """Stop this task alone. The first stop is the one that counts."""
+        self.stopped_by = self.stopped_by or stop
         self._is_stopped.set()
 
-    def _trouble(self) -> str:
+    def _trouble(self) -> Stop | None:
         try:
             marker = self._archive.read(self._marker)
         except ArchiveError:
             # No news. The lock cannot be read either, so that the task stops before long.
             marker = None
-        if marker is None:
-            return self._lock.trouble() if self._lock else ""
-        return marker.decode(errors="replace") or "the run was stopped"
+        if marker is not None:
+            return read_marker(marker)
+        trouble = self._lock.trouble() if self._lock else ""
+        return Stop(StopCause.LOCK_LOST, trouble) if trouble else None

@@ -27,6 +27,7 @@ from spark_reprocess.errors import InputError
 from spark_reprocess.progress import silent
 from spark_reprocess.ramp import Forecast, GroupRamp, Verdict
 from spark_reprocess.redrive.redrive_values import GroupOutcome, RedriveSummary, Tally
+from spark_reprocess.redrive.stop import Stop, StopCause
 from spark_reprocess.run import Pending, RunSummary
 from tests.support.findings_builder import a_group, a_lead, some_findings
 from tests.support.golden import assert_stored, stored_rows
@@ -160,6 +161,10 @@ def test_dry_run_suggests_a_command_that_keeps_what_it_promises(
     assert capsys.readouterr().out.splitlines()[-1].endswith(suggested)
 
 
+def stopped(cause: StopCause, counts: dict[str, int]) -> RedriveSummary:
+    return replace(redriven(counts, "r-1"), stopped_by=Stop(cause, "why"))
+
+
 DRAINED_ONLY = RunSummary("r-1", DRAINED, None, None, Pending(0, 0))
 
 
@@ -172,6 +177,10 @@ DRAINED_ONLY = RunSummary("r-1", DRAINED, None, None, Pending(0, 0))
         (replace(DRAINED_ONLY, redriven=redriven({"stopped": 1}, "r-1")), 3),
         (replace(DRAINED_ONLY, redriven=redriven({"sent": 1, "failed": 1}, "r-1")), 4),
         (replace(DRAINED_ONLY, redriven=redriven({"sent": 1, "waits": 1}, "r-1")), 0),
+        (replace(DRAINED_ONLY, redriven=stopped(StopCause.INTERRUPTED, {"not_reached": 1})), 130),
+        (replace(DRAINED_ONLY, redriven=stopped(StopCause.INTERRUPTED, {"stopped": 1})), 130),
+        (replace(DRAINED_ONLY, redriven=stopped(StopCause.RAMP, {"waits": 1})), 4),
+        (replace(DRAINED_ONLY, redriven=stopped(StopCause.BAD_STEP, {"not_reached": 1})), 3),
         (replace(DRAINED_ONLY, drained=replace(DRAINED, stopped_by=("SQS",))), 2),
     ],
 )

@@ -29,9 +29,11 @@ from spark_reprocess.archive.plan_lock import (
 )
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.local import LocalArchive
+from spark_reprocess.archive.storage.records import record_bytes
 from spark_reprocess.aws.clients import Limit
 from spark_reprocess.errors import ArchiveError, BusyError
 from spark_reprocess.redrive.sending.stop_signals import LOOK_SECONDS, StopSignals, stop_marker
+from spark_reprocess.redrive.stop import Stop, StopCause
 from tests.support.builders import NOW
 from tests.support.golden import assert_stored, stored_rows
 from tests.support.ledgers import DisturbedArchive
@@ -426,6 +428,8 @@ def test_runs_that_may_hold_the_lock_are_those_that_nobody_found_dead(locks: Loc
 
 
 MARKER = stop_marker("p-1", "r-1", "s-1")
+INTERRUPTED = Stop(StopCause.INTERRUPTED)
+DISK_IS_FULL = Stop(StopCause.ARCHIVE, "the disk is full")
 
 
 def test_marker_stops_a_task_before_its_next_claim_and_between_calls_within_a_second(
@@ -437,39 +441,45 @@ def test_marker_stops_a_task_before_its_next_claim_and_between_calls_within_a_se
         archive.create(stop_marker("p-1", run, stage), b"of others")
     assert claiming.look()
     assert calling.look()
-    archive.create(MARKER, b"interrupted")
+    archive.create(MARKER, record_bytes(INTERRUPTED))
 
     assert not claiming.look()
     clock.advance(LOOK_SECONDS)
     assert not calling.may_go_on()
     assert not StopSignals(archive, MARKER, None).may_go_on()
 
-    claiming.stop("and the disk is full")
-    assert claiming.stopped_by == calling.stopped_by == "interrupted"
+    claiming.stop(DISK_IS_FULL)
+    assert claiming.stopped_by == calling.stopped_by == INTERRUPTED
 
 
 def test_task_can_stop_all_others(archive: Archive) -> None:
     one, other = StopSignals(archive, MARKER, None), StopSignals(archive, MARKER, None)
 
-    one.stop("the queue is gone")
+    is_gone = Stop(StopCause.QUEUE, "the queue is gone")
+
+    one.stop(is_gone)
 
     assert not other.look()
-    assert one.stopped_by == other.stopped_by == "the queue is gone"
+    assert one.stopped_by == other.stopped_by == is_gone
 
 
 def test_task_stops_itself_where_the_marker_cannot_be_written() -> None:
     signals = StopSignals(LocalArchive("/proc/no such folder"), MARKER, None)
 
-    signals.stop("the disk is full")
+    signals.stop(DISK_IS_FULL)
 
-    assert signals.stopped_by == "the disk is full"
+    assert signals.stopped_by == DISK_IS_FULL
     assert not signals.may_go_on()
 
 
-def test_damaged_marker_stops_too(archive: Archive) -> None:
-    archive.write(MARKER, b"\xff")
+@pytest.mark.parametrize("content", [b"", b"\xff", b"please stop", b'{"cause": "of tomorrow"}'])
+def test_damaged_or_foreign_marker_stops_too(archive: Archive, content: bytes) -> None:
+    archive.write(MARKER, content)
+    signals = StopSignals(archive, MARKER, None)
 
-    assert not StopSignals(archive, MARKER, None).look()
+    assert not signals.look()
+    assert signals.stopped_by
+    assert signals.stopped_by.cause is StopCause.UNKNOWN
 
 
 def test_dead_or_frozen_driver_stops_its_tasks_within_half_the_life_of_its_lock(
@@ -481,19 +491,21 @@ def test_dead_or_frozen_driver_stops_its_tasks_within_half_the_life_of_its_lock(
             locks.clock.advance(LOCK_SECONDS / 3)
             lock.renew()
             assert signals.may_go_on()
-        assert signals.stopped_by == ""
+        assert signals.stopped_by is None
 
         locks.clock.advance(LOCK_SECONDS / 2 + 1)
 
         assert not signals.may_go_on()
-        assert "has not renewed" in signals.stopped_by
+        assert signals.stopped_by
+        assert signals.stopped_by.cause is StopCause.LOCK_LOST
+        assert "has not renewed" in signals.stopped_by.detail
 
 
 def test_stop_ends_a_wait(archive: Archive) -> None:
     signals = StopSignals(archive, MARKER, None)
     with ThreadPoolExecutor(1) as executor:
         waiting = executor.submit(signals.wait, 3600.0)
-        signals.stop("interrupted")
+        signals.stop(INTERRUPTED)
         waiting.result(60)
 
 

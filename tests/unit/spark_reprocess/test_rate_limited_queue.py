@@ -24,8 +24,10 @@ from spark_reprocess.redrive.sending.rate_limited_queue import (
     RateLimitedQueue,
     is_transient,
 )
+from spark_reprocess.redrive.stop import Stop, StopCause
 from tests.support.fake_limits import FakeLimiter, FakeSignals
 from tests.support.golden import assert_stored, stored_rows
+from tests.support.stops import sentence_of
 
 if TYPE_CHECKING:
     from dlq_replay.aws.sqs import SqsQueue
@@ -120,7 +122,7 @@ class Case:
     limiter: Callable[[], FakeLimiter] = FakeLimiter
     times: Sequence[float] = (0.0,)
     until_seconds: float = 100.0
-    stopped_by: str = ""
+    stopped_by: Stop | None = None
     stops_at: int | None = None
 
 
@@ -133,7 +135,7 @@ CASES: dict[str, Case] = {
     "calls of a run that is stopped in the second": Case(
         4, limiter=lambda: FakeLimiter(call_messages=1), stops_at=2
     ),
-    "a task that is stopped": Case(2, stopped_by="x"),
+    "a task that is stopped": Case(2, stopped_by=Stop(StopCause.INTERRUPTED)),
     "a run that is stopped in its first call": Case(1, {"0": [THROTTLED] * 9}, stops_at=1),
     "a queue that is gone": Case(1, {"0": [GONE]}),
     "a claim that aged in the wait for the rate": Case(1, limiter=SlowLimiter, until_seconds=90.0),
@@ -165,7 +167,7 @@ def test_sends_end_as_they_are_stored(name: str) -> None:
 
     def stop(number: int) -> None:
         if number == case.stops_at:
-            signals.stop("interrupted")
+            signals.stop(Stop(StopCause.INTERRUPTED))
 
     def now() -> float:
         if isinstance(limiter, SlowLimiter):
@@ -180,10 +182,11 @@ def test_sends_end_as_they_are_stored(name: str) -> None:
     assert limiter.in_flight == 0
     if signals.stopped_by:
         assert queue.send(entries(1)) == [NotSent()]
+    why = signals.stopped_by.sentence if signals.stopped_by else ""
     lines = [
         *(f"{body}: {result}" for body, result in enumerate(results)),
         f"calls: {' | '.join(' '.join(call) for call in answers.calls)}",
-        f"acquired: {limiter.calls}, pauses: {signals.pauses}, stopped by: {signals.stopped_by}",
+        f"acquired: {limiter.calls}, pauses: {signals.pauses}, stopped by: {why}",
     ]
     assert_stored("sends", name, "\n".join(lines))
 
@@ -196,7 +199,7 @@ def test_silence_puts_few_more_in_doubt_than_were_in_flight() -> None:
     with ThreadPoolExecutor(10) as threads:
         results = [one for call in threads.map(sender.send, [entries(10)] * 100) for one in call]
 
-    assert "messages in a row were not taken" in signals.stopped_by
+    assert "messages in a row were not taken" in sentence_of(signals.stopped_by)
     assert results.count(GOOD) == 40
     assert results.count(LOST) <= 10 * 10 + UNANSWERED_MESSAGES
     assert len(results) == 1000

@@ -42,6 +42,7 @@ from spark_reprocess.redrive.sending.send_task import (
     SendTask,
     Settled,
 )
+from spark_reprocess.redrive.stop import Stop, StopCause
 from tests.support.builders import NOW, FakeQueue, context, context_of, counter, message, queue_url
 from tests.support.fake_limits import FakeSignals
 from tests.support.ledgers import attempts_of, begin
@@ -250,7 +251,7 @@ def test_no_claim_is_made_and_no_chunk_begins_once_the_run_is_stopped(
     settled = sender.settle_all(chunks)
 
     assert [one.word for one in next(settled)] == ["sent"]
-    sender.signals.stop("its time budget is over")
+    sender.signals.stop(Stop(StopCause.TIME_OVER))
     assert list(settled) == []
     assert len(bench.archive.list("ledger")) == 2
 
@@ -265,7 +266,7 @@ def test_unwritable_ledger_stops_before_anything_is_sent(bench: Bench) -> None:
 
     assert list(sender.settle_all([("g", 1, [item("a")]), ("g", 2, [item("b")])])) == []
     assert queue.calls == []
-    assert sender.signals.stopped_by == "no room for g 1 1 run-1 0"
+    assert sender.signals.stopped_by == Stop(StopCause.ARCHIVE, "no room for g 1 1 run-1 0")
 
 
 def test_lost_result_leaves_the_chunk_in_doubt(bench: Bench) -> None:
@@ -279,7 +280,7 @@ def test_lost_result_leaves_the_chunk_in_doubt(bench: Bench) -> None:
     chunks = [("g", 1, [item("a")]), ("g", 2, [item("b")])]
 
     assert words(sender.settle_all(chunks)) == ["in_doubt"]
-    assert sender.signals.stopped_by == "no room"
+    assert sender.signals.stopped_by == Stop(StopCause.ARCHIVE, "no room")
     assert [entry.body for entry in queue.sent] == ["body of a"]
     assert bench.states(in_seconds=901) == {"a": Disposition.IN_DOUBT}
 

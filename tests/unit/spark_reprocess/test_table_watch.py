@@ -9,25 +9,37 @@ from local_sqs.clock import VirtualClock
 from spark_reprocess.aws.clients import Limit
 from spark_reprocess.redrive.execution import known_limit
 from spark_reprocess.redrive.sending.stop_signals import Clock, Deadline, TableWatch, fallen
+from spark_reprocess.redrive.stop import Stop, StopCause
 
 DENIED = Limit(fault="AccessDeniedException")
 PAUSED = Limit(1, "limited to 1 replay a minute")
-WAITS = "waiting for the breaker: limited to 1 replay a minute"
-LOST = "waiting for the failure table: it could not be read for 1 min: AccessDeniedException"
+WAITS = Stop(StopCause.BREAKER, "limited to 1 replay a minute")
+
+
+def lost_for(time: str) -> Stop:
+    why = f"it could not be read for {time}: AccessDeniedException"
+    return Stop(StopCause.FAILURE_TABLE, why)
+
+
+LOST = lost_for("1 min")
 EVERY_SECONDS = 10
 
 
 @pytest.mark.parametrize(
-    ("began", "now", "why"),
+    ("began", "now", "stop"),
     [
-        *((Limit(), Limit(), ""), (Limit(90), Limit(90), ""), (Limit(90), Limit(120), "")),
-        *((Limit(90), Limit(), ""), (Limit(90), PAUSED, WAITS), (Limit(), PAUSED, WAITS)),
+        (Limit(), Limit(), None),
+        (Limit(90), Limit(90), None),
+        (Limit(90), Limit(120), None),
+        (Limit(90), Limit(), None),
+        (Limit(90), PAUSED, WAITS),
+        (Limit(), PAUSED, WAITS),
         # What is not known has not fallen; that it is not known is another question.
-        (Limit(90), DENIED, ""),
+        (Limit(90), DENIED, None),
     ],
 )
-def test_a_send_stops_where_the_limit_falls(began: Limit, now: Limit, why: str) -> None:
-    assert fallen(began, now) == why
+def test_a_send_stops_where_the_limit_falls(began: Limit, now: Limit, stop: Stop | None) -> None:
+    assert fallen(began, now) == stop
 
 
 def watch_of(
@@ -37,18 +49,18 @@ def watch_of(
 
 
 @pytest.mark.parametrize(
-    ("answers", "patience_seconds", "whys"),
+    ("answers", "patience_seconds", "stops"),
     [
         # Six looks of 10 s are a minute.
-        ([DENIED] * 7, 60, [""] * 5 + [LOST, LOST.replace("1 min", "1 min 10 s")]),
-        ([*[DENIED] * 5, Limit(), *[DENIED] * 5], 60, [""] * 11),
-        ([DENIED] * 99, None, [""] * 99),
+        ([DENIED] * 7, 60, [None] * 5 + [LOST, lost_for("1 min 10 s")]),
+        ([*[DENIED] * 5, Limit(), *[DENIED] * 5], 60, [None] * 11),
+        ([DENIED] * 99, None, [None] * 99),
         # A limit that falls counts in any case.
-        ([DENIED, PAUSED], None, ["", WAITS]),
+        ([DENIED, PAUSED], None, [None, WAITS]),
     ],
 )
 def test_a_table_that_nobody_can_read_for_a_minute_stops_a_send_that_needs_it(
-    answers: list[Limit], patience_seconds: float | None, whys: list[str]
+    answers: list[Limit], patience_seconds: float | None, stops: list[Stop | None]
 ) -> None:
     clock = VirtualClock()
     watch = watch_of(clock, iter(answers), patience_seconds)
@@ -57,28 +69,28 @@ def test_a_table_that_nobody_can_read_for_a_minute_stops_a_send_that_needs_it(
         clock.advance(EVERY_SECONDS)
         seen.append(watch.trouble(Limit()))
 
-    assert seen == whys
+    assert seen == stops
 
 
 @pytest.mark.parametrize(
-    ("answers", "patience_seconds", "limit", "why"),
+    ("answers", "patience_seconds", "limit", "stop"),
     [
-        ([Limit()], 60, Limit(), ""),
+        ([Limit()], 60, Limit(), None),
         ([PAUSED], 60, PAUSED, WAITS),
-        ([Limit(90, "90")], 60, Limit(90, "90"), ""),
-        ([*[DENIED] * 3, Limit(90)], 60, Limit(90), ""),
+        ([Limit(90, "90")], 60, Limit(90, "90"), None),
+        ([*[DENIED] * 3, Limit(90)], 60, Limit(90), None),
         ([DENIED] * 9, 60, DENIED, LOST),
-        ([DENIED], None, DENIED, ""),
+        ([DENIED], None, DENIED, None),
     ],
 )
 def test_nothing_is_sent_before_the_limit_is_known(
-    answers: list[Limit], patience_seconds: float | None, limit: Limit, why: str
+    answers: list[Limit], patience_seconds: float | None, limit: Limit, stop: Stop | None
 ) -> None:
     clock = VirtualClock()
     watch = watch_of(clock, iter(answers), patience_seconds)
     deadline = Deadline(math.inf, Clock(clock.time, lambda _, seconds: clock.advance(seconds)))
 
-    assert known_limit(watch, EVERY_SECONDS, deadline) == (limit, why)
+    assert known_limit(watch, EVERY_SECONDS, deadline) == (limit, stop)
 
 
 def test_wait_for_a_limit_ends_with_the_time_of_the_run() -> None:
@@ -86,4 +98,4 @@ def test_wait_for_a_limit_ends_with_the_time_of_the_run() -> None:
     deadline = Deadline(clock.time() + 15, Clock(clock.time, lambda _, s: clock.advance(s)))
     watch = watch_of(clock, iter([DENIED] * 9))
 
-    assert known_limit(watch, EVERY_SECONDS, deadline) == (DENIED, "its time budget is over")
+    assert known_limit(watch, EVERY_SECONDS, deadline) == (DENIED, Stop(StopCause.TIME_OVER))

@@ -1,0 +1,9 @@
+"""Why a run stopped, for assertions."""
+
+from spark_reprocess.redrive.stop import Stop
+
+
+def sentence_of(stop: Stop | None) -> str:
+    """Return what people read of a stop; there must be one."""
+    assert stop is not None
+    return stop.sentence
