@@ -63,7 +63,11 @@ def timed_verb(
     with tempfile.TemporaryDirectory(prefix="bench-verb-") as folder:
         result, calls = Path(folder, "timed.json"), Path(folder, "calls")
         calls.touch()
-        environment = {"PYSPARK_SUBMIT_ARGS": _MEMORY.format(driver_memory)}
+        environment = {
+            "PYSPARK_SUBMIT_ARGS": _MEMORY.format(driver_memory),
+            # As in the process of a command.
+            "ARROW_DEFAULT_MEMORY_POOL": "system",
+        }
         if counts:
             environment[_CALLS] = str(calls)
         ended = subprocess.run(  # noqa: S603 - our own program

@@ -131,7 +131,7 @@ class Operator:
         fault = self._session and self._session.exception()
         if fault:
             raise DemoError(f"Spark could not start ({fault}); is Java 17 or later here?")
-        from dlq_cli.__main__ import main  # noqa: PLC0415 - loads slowly
+        from dlq_cli.command import main  # noqa: PLC0415 - loads slowly
 
         try:
             exit_code, lines = lines_of(lambda: main([verb, *words]))

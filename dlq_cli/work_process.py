@@ -23,7 +23,7 @@ from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from shutil import copyfile
 
-from dlq_cli.__main__ import main
+from dlq_cli.command import main
 from dlq_cli.console import work
 from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.command_line.cli import end_process

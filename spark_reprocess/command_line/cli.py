@@ -6,13 +6,14 @@ parts: it adds verbs of its own, and values from a stack's outputs.
 
 import argparse
 import difflib
+import gc
 import logging
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NoReturn, Self
@@ -92,10 +93,15 @@ def main(argv: Sequence[str]) -> int:
 
 
 def exit_code_of(call: Callable[[], int]) -> int:
-    """Return what *call* returns; print an error that ends it, and return its exit code instead."""
-    # boto's debug lines hold whole requests, bodies included.
-    for name in ("boto3", "botocore", "urllib3"):
-        logging.getLogger(name).setLevel(logging.WARNING)
+    """Return what *call* returns; print an error that ends it, and return its exit code instead.
+
+    What a verb sets in the process, which may be the caller's own, is then as it was before.
+    """
+    with _settings_of_process():
+        return _exit_code_of(call)
+
+
+def _exit_code_of(call: Callable[[], int]) -> int:
     try:
         try:
             return call()
@@ -119,6 +125,26 @@ def exit_code_of(call: Callable[[], int]) -> int:
         with _handling_ctrl_c(signal.SIG_IGN):
             print_error("interrupted; nothing is lost, run the same command again")
         return INTERRUPTED
+
+
+@contextmanager
+def _settings_of_process() -> Iterator[None]:
+    """Let nobody log content of messages in the block; then put back what its verb has changed."""
+    loggers = [logging.getLogger(name) for name in ("boto3", "botocore", "urllib3")]
+    levels = [logger.level for logger in loggers]
+    threshold = gc.get_threshold()
+    handler = signal.getsignal(signal.SIGINT)
+    # A verb in Spark sets a handler of its own. None: the handler is not one of Python.
+    with nullcontext() if handler is None else _handling_ctrl_c(handler):
+        try:
+            # boto's debug lines hold whole requests, bodies included.
+            for logger in loggers:
+                logger.setLevel(logging.WARNING)
+            yield
+        finally:
+            gc.set_threshold(*threshold)
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
 
 
 def end_process(exit_code: int) -> NoReturn:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dlq_cli import __main__ as program
-from dlq_cli.__main__ import ALL_VERBS
+from dlq_cli import command as program
+from dlq_cli.command import ALL_VERBS
 from dlq_cli.stack.rules import Finding, Severity
 from dlq_cli.stack.trial import Check
 from dlq_cli.stack_values import StackValues, stack_options

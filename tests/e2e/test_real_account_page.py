@@ -23,7 +23,7 @@ import pytest
 from botocore import xform_name
 from botocore.session import Session
 
-from dlq_cli import __main__ as program
+from dlq_cli import command as program
 from tests.contract.cloudformation import Stack, load_template
 from tests.contract.template import ROOT, TEMPLATE
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dlq_cli.__main__ import main
+from dlq_cli.command import main
 from dlq_cli.console.reports import change_groups, entry_digest
 from spark_reprocess.analysis.groups.mask import compile_masks
 from spark_reprocess.archive.group_records import read_memory, read_statements

@@ -61,6 +61,84 @@ def environment(request: pytest.FixtureRequest, tmp_path: Path, family: Family) 
     }
 
 
+INTERRUPTS = """
+import sys
+
+IMPORTS = {imports}
+
+
+class Interrupts:
+    # Interrupts one of the imports that come after the entry module.
+    def __init__(self):
+        self.left = None
+
+    def find_spec(self, name, path=None, target=None):
+        if name == "{entry}":
+            self.left = IMPORTS
+        elif self.left == 0:
+            raise KeyboardInterrupt
+        elif self.left is not None:
+            self.left -= 1
+
+
+sys.meta_path.insert(0, Interrupts())
+"""
+
+
+@pytest.mark.parametrize("imports", [0, 1, 10, 100])
+@pytest.mark.parametrize(
+    ("entry", "start"),
+    [
+        ("dlq_cli.__main__", ("-m", "dlq_cli")),
+        ("dlq_cli.__main__", ("-c", "from dlq_cli.__main__ import program; program()")),
+        ("spark_reprocess.__main__", ("-m", "spark_reprocess")),
+    ],
+    ids=["dlq_cli", "dlq", "spark_reprocess"],
+)
+def test_ctrl_c_while_a_command_is_loaded_needs_no_traceback(
+    tmp_path: Path, entry: str, start: tuple[str, str], imports: int
+) -> None:
+    interrupts = INTERRUPTS.format(entry=entry, imports=imports)
+    (tmp_path / "sitecustomize.py").write_text(interrupts)
+    folders = (str(tmp_path), str(ROOT), str(ROOT / "layers" / "core"))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
+
+    ended = subprocess.run(
+        [sys.executable, *start, "--version"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (ended.returncode, ended.stdout) == (130, "")
+    assert ended.stderr == "dlq: interrupted; nothing is lost, run the same command again\n"
+
+
+@pytest.mark.parametrize("program", ["dlq_cli", "spark_reprocess"])
+def test_arrow_takes_the_allocator_of_the_system_in_our_own_programs(
+    tmp_path: Path, program: str
+) -> None:
+    variable = "ARROW_DEFAULT_MEMORY_POOL"
+    stub = f"import os\nos.write(1, os.environ[{variable!r}].encode())\nraise KeyboardInterrupt"
+    (tmp_path / "pyarrow.py").write_text(stub)
+    folders = (str(tmp_path), str(ROOT), str(ROOT / "layers" / "core"))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
+    environment.pop(variable, None)
+
+    ended = subprocess.run(
+        [sys.executable, "-m", program, "status", "--archive", "a"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (ended.returncode, ended.stdout) == (130, "system")
+
+
 def is_waiting(family: Family) -> bool:
     return any("sleep" in one.command for one in family.alive())
 

@@ -10,7 +10,7 @@ from typing import NoReturn
 import pytest
 import yaml
 
-from dlq_cli.__main__ import main
+from dlq_cli.command import main
 from dlq_replay.aws.sqs import SqsQueue
 from spark_reprocess.archive.group_records import add_statement
 from spark_reprocess.archive.storage.files import Archive

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dlq_cli.__main__ import main
+from dlq_cli.command import main
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.storage.files import Archive
 from tests.support.builders import context, message, queue_arn

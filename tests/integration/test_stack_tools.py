@@ -19,7 +19,7 @@ import boto3
 import pytest
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 
-from dlq_cli.__main__ import main
+from dlq_cli.command import main
 from dlq_cli.on_glue import STOP_SECONDS, run_job
 from dlq_cli.verbs.console import VERB as CONSOLE
 from dlq_cli.verbs.console import console_of

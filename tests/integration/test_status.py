@@ -6,7 +6,7 @@ from typing import ClassVar, NoReturn
 
 import pytest
 
-from dlq_cli.__main__ import main as dlq
+from dlq_cli.command import main as dlq
 from spark_reprocess.archive.ledger.claims import Claim, timestamp
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.messages.message_store import remove_messages

@@ -17,7 +17,7 @@ class NotInstalled:
             raise ModuleNotFoundError(name, name=name)
 
 sys.meta_path.insert(0, NotInstalled())
-from dlq_cli.__main__ import ALL_VERBS, cli, main
+from dlq_cli.command import ALL_VERBS, cli, main
 failed = [verb for verb in ALL_VERBS if main([verb, "--help"])]
 print("failed:", failed, flush=True)
 print("codes:", [main(["show", *sys.argv[1:]]), main(["redrive", *sys.argv[1:3]])])

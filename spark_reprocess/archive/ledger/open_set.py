@@ -165,8 +165,6 @@ def read_messages(
     archive: Archive, now_seconds: float, claim_ttl_seconds: float = CLAIM_TTL_SECONDS
 ) -> Messages:
     """Read which messages are pending now, of all drains."""
-    # pyarrow's own allocator takes 40 MB more.
-    pa.set_memory_pool(pa.system_memory_pool())
     base = stored_open_set(archive)
     reopened: set[str] = set()
     while True:

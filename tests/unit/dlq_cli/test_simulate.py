@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dlq_cli.__main__ import main
+from dlq_cli.command import main
 from dlq_cli.simulation import (
     EVENT_SECONDS,
     MAX_IN_FLIGHT,

@@ -9,7 +9,7 @@ import botocore.session
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
-from dlq_cli.__main__ import main
+from dlq_cli.command import main
 from dlq_replay.aws.answers import ForeignAnswerError, is_foreign
 from dlq_replay.aws.breaker_table import breaker_client_config, read_items, update_item
 from dlq_replay.aws.sqs import SqsQueue, client_config

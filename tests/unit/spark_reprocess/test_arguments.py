@@ -1,5 +1,8 @@
+import gc
+import logging
 import os
 import re
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -162,6 +165,30 @@ def test_ctrl_c_ends_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code_of(press) == 130
     sentence = "dlq: interrupted; nothing is lost, run the same command again\n"
     assert capsys.readouterr().err == sentence
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_verb_gives_the_process_back_as_it_was(*, ends: bool) -> None:
+    def settings() -> tuple[object, ...]:
+        levels = [logging.getLogger(name).level for name in ("boto3", "botocore", "urllib3")]
+        return signal.getsignal(signal.SIGINT), gc.get_threshold(), *levels
+
+    def verb() -> int:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        gc.set_threshold(50_000)
+        assert logging.getLogger("botocore").level == logging.WARNING
+        if not ends:
+            raise KeyboardInterrupt
+        return 0
+
+    former = logging.getLogger("botocore").level
+    logging.getLogger("botocore").setLevel(logging.DEBUG)
+    try:
+        before = settings()
+        assert exit_code_of(verb) == (0 if ends else 130)
+        assert settings() == before
+    finally:
+        logging.getLogger("botocore").setLevel(former)
 
 
 _END = """

@@ -402,6 +402,15 @@ def test_claim_that_does_not_name_its_drains_has_all_drains_read_again() -> None
     assert found.counts() == {("d-1", "p-2", "restored"): 1, ("d-2", "", "pending"): 1}
 
 
+def test_a_read_leaves_the_process_its_allocator() -> None:
+    archive = MemoryArchive()
+    drained(archive, "d-1", datetime.fromtimestamp(NOW, UTC), "m-1")
+    before = pa.default_memory_pool().backend_name
+
+    assert pending_ids(archive) == ["m-1"]
+    assert pa.default_memory_pool().backend_name == before
+
+
 def test_what_the_analysis_of_a_plan_has_read_is_not_read_again() -> None:
     """But what it said of what is pending still counts, and what was written later is read."""
     archive, at = MemoryArchive(), datetime.fromtimestamp(NOW, UTC)
