@@ -70,6 +70,7 @@ class Installation:
     """Everything that the rules look at.
 
     Attributes:
+        account: the number of that of the function; empty where it is not known.
         recursive_loop: ``Allow`` or ``Terminate``.
         other_readers: those of other functions and targets, on the DLQ and the parked queue.
         consumers: the time-out in seconds of each function that event source mappings feed from
@@ -79,6 +80,9 @@ class Installation:
         denied_keys: customer keys that the function's role may not decrypt with.
         denied_sends: names of queues to which the function's role may not send.
         knows_triggers: whether ``triggers`` are all.
+        denies_metrics: whether the function's role may not read metrics.
+        unjudged: of main queues whose consumer the circuit breaker cannot judge, by name: why, see
+            ``BreakerView.unjudged_in_words``.
         missing: names of the table and of log groups that do not exist.
         unknown: what could not be found out, and why.
     """
@@ -102,6 +106,9 @@ class Installation:
     denied_sends: tuple[str, ...] | None = None
     knows_triggers: bool = True
     main_retention_seconds: int = 345_600
+    account: str = ""
+    denies_metrics: bool | None = None
+    unjudged: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_fed(self) -> bool:
@@ -403,6 +410,39 @@ def _sends_are_allowed(of: Installation) -> Iterator[Finding]:
         )
 
 
+def _breaker_sees_the_consumers(of: Installation) -> Iterator[Finding]:
+    if not of.settings.has_breaker:
+        return
+    if of.denies_metrics:
+        yield _risk(
+            of.function_name,
+            "its role may not call cloudwatch:GetMetricData: the circuit breaker cannot read "
+            "NumberOfMessagesDeleted, so it cannot judge a consumer, and sets no limit",
+            "allow cloudwatch:GetMetricData to the role; a deployment of the stack does it, "
+            "unless a permissions boundary denies it",
+        )
+        return
+    for main in of.main_queues:
+        account = QueueAddress.from_arn(main.arn).account_id
+        if of.account and account != of.account:
+            yield _risk(
+                main.name,
+                f"is a queue of account {account}, which alone has its metric "
+                "NumberOfMessagesDeleted: the circuit breaker cannot judge its consumer, and "
+                "sets no limit",
+                f"deploy the stack in account {account}; else replays in an outage of the consumer "
+                "wait by the backoff alone",
+            )
+        elif words := of.unjudged.get(main.name):
+            yield _risk(
+                main.name,
+                f"the circuit breaker {words}",
+                "in a VPC give the function a way to CloudWatch; see its log lines that begin with "
+                "circuit breaker. A queue that nobody used for six hours has the metric about 15 "
+                "minutes later",
+            )
+
+
 def _errors_can_be_found(of: Installation) -> Iterator[Finding]:
     for name in of.missing:
         yield _risk(
@@ -430,6 +470,7 @@ _RULES: tuple[Rule, ...] = (
     _sources_are_configured,
     _keys_are_usable,
     _sends_are_allowed,
+    _breaker_sees_the_consumers,
     _errors_can_be_found,
 )
 

@@ -1,5 +1,6 @@
 """Asks AWS for the facts of an installation. Reads only."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -10,8 +11,10 @@ from botocore.parsers import ResponseParserError
 
 from dlq_cli.stack.rules import Installation, TriggerFacts
 from dlq_cli.stack_values import aws_errors, clients_of, read_stack
+from dlq_replay.aws.breaker_table import DynamoDbBreaker
 from dlq_replay.aws.sqs import SqsQueue, describe
-from dlq_replay.errors import QueueError, SettingsError
+from dlq_replay.errors import QueueError, SettingsError, TableError
+from dlq_replay.rules.breaker import BreakerView
 from dlq_replay.settings import ReplaySettings
 from spark_reprocess.aws.clients import SOURCES_PAGE, Queue
 from spark_reprocess.errors import InputError
@@ -20,6 +23,9 @@ if TYPE_CHECKING:
     from boto3.session import Session
 
 _KEY_ACTIONS = ("kms:Decrypt", "kms:GenerateDataKey")
+
+_OVER_TLS = ("aws:SecureTransport", "boolean", "true")
+"""Every call has this key, and policies often ask for it."""
 
 Client = Callable[[str], Any]
 """Makes the client of a service; see ``clients_of``."""
@@ -45,7 +51,7 @@ def survey(session: "Session", stack: str) -> Installation:
             return call(*args, **kwargs)
         except (ClientError, BotoCoreError) as error:
             why = describe(error)
-        except QueueError as error:
+        except (QueueError, TableError) as error:
             why = str(error)
         except ResponseParserError:
             # A proxy or an emulator that does not know the call.
@@ -81,6 +87,13 @@ def survey(session: "Session", stack: str) -> Installation:
     }
     if table := settings.failure_table:
         calls[table] = partial(client("dynamodb").describe_table, TableName=table)
+    missing = tuple(name for name, call in calls.items() if ask(name, _is_missing, call))
+    denies_metrics, unjudged = None, dict[str, str]()
+    if table and settings.has_breaker and table not in missing:
+        denies_metrics = ask("permission to read metrics", _denies_metrics, client, role)
+        for queue_name in (one.name for one in (main, *other_main)):
+            breaker = f"circuit breaker of {queue_name}"
+            unjudged[queue_name] = ask(breaker, _why_unjudged, client, table, queue_name) or ""
     return Installation(
         function_name=configuration["FunctionName"],
         timeout_seconds=configuration["Timeout"],
@@ -98,7 +111,10 @@ def survey(session: "Session", stack: str) -> Installation:
         dlq_source_arns=ask("the DLQ's sources", _sources, client, dlq),
         denied_keys=ask("KMS permissions", _denied_keys, client, role, queues),
         denied_sends=ask("permissions to send", _denied_sends, client, role, queues, dlq),
-        missing=tuple(name for name, call in calls.items() if ask(name, _is_missing, call)),
+        missing=missing,
+        account=function.split(":")[4],
+        denies_metrics=denies_metrics,
+        unjudged=unjudged,
         unknown=tuple(unknown),
         main_retention_seconds=values.main_retention_seconds,
     )
@@ -219,15 +235,23 @@ def _denied_keys(client: Client, role: str, queues: Sequence[Queue]) -> tuple[st
 def _denied_sends(
     client: Client, role: str, queues: Sequence[Queue], dlq: Queue
 ) -> tuple[str, ...]:
-    # Every call has this key, and policies often ask for it.
-    over_tls = ("aws:SecureTransport", "boolean", "true")
     return tuple(
         queue.name
         for queue in queues
         # On FIFO a message waits in the DLQ by its visibility; nothing is sent there.
         if not (queue is dlq and queue.is_fifo)
-        and _is_denied(client, role, ["sqs:SendMessage"], queue.arn, over_tls)
+        and _is_denied(client, role, ["sqs:SendMessage"], queue.arn, _OVER_TLS)
     )
+
+
+def _denies_metrics(client: Client, role: str) -> bool:
+    return _is_denied(client, role, ["cloudwatch:GetMetricData"], "*", _OVER_TLS)
+
+
+def _why_unjudged(client: Client, table: str, queue: str) -> str:
+    now_seconds = int(time.time())
+    breaker = DynamoDbBreaker(client("dynamodb"), table, queue, lambda: now_seconds)
+    return BreakerView(breaker.read(), now_seconds).unjudged_in_words
 
 
 def _is_missing(call: Callable[[], object]) -> bool:

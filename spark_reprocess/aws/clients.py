@@ -128,11 +128,13 @@ class Limit:
         per_minute: replays; None for no limit.
         sentence: the limit in words; empty without one.
         fault: why the limit is not known; empty if it is.
+        unjudged: why none is set, whatever the consumer does; empty if one can be.
     """
 
     per_minute: int | None = None
     sentence: str = ""
     fault: str = ""
+    unjudged: str = ""
 
     def least_rate(self, max_rate: float | None) -> float | None:
         """The lower one of *max_rate*, messages a second, and the limit; None for neither."""
@@ -149,7 +151,7 @@ def read_limit(failure_table: str | None, queue_url: str) -> Limit:
         return Limit(fault=str(error))
     rules = rules_for(QueueAddress.from_url(queue_url))
     view = BreakerView(numbers, int(time.time()), rules)
-    return Limit(view.limit, view.in_words)
+    return Limit(view.limit, view.in_words, unjudged=view.unjudged_in_words)
 
 
 def returns_table(failure_table: str, queue_url: str) -> ReturnsTable:

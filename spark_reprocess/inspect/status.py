@@ -208,12 +208,12 @@ def _dlq_status(options: StatusOptions) -> DlqStatus | None:
         return None
     limit = read_limit(options.failure_table, options.main_queue_url)
     if limit.per_minute is None:
-        return DlqStatus(fault=limit.fault)
+        return DlqStatus(fault=limit.fault, unjudged=limit.unjudged)
     url = options.dlq_url
     counts = queue_counts(SqsQueue(sqs_client(url), url)) if url else None
     # Held by a delayed re-send, or on FIFO by visibility.
     waiting = counts.delayed + counts.in_flight if counts else None
-    return DlqStatus(limit.per_minute, limit.sentence, waiting=waiting)
+    return DlqStatus(limit.per_minute, limit.sentence, unjudged=limit.unjudged, waiting=waiting)
 
 
 def _with_returns(archive: Archive, plan: PlanCount, failure_table: str | None) -> PlanCount:

@@ -116,6 +116,10 @@ QUEUES = {
 """Those of the installation, as parameters of the template."""
 
 
+UNREAD = {"unread_since": 1_739_998_200, "judged": 29_000_000}
+"""Of a circuit breaker that could not read its metric on 2025-02-19 from 20:50 to 21:20."""
+
+
 def simulating(statements: list[dict[str, Any]]) -> Answer:
     """IAM's simulator over a role's statements."""
 
@@ -204,6 +208,13 @@ def with_a_key_of_a_queue(*, is_given: bool) -> dict[str, Answer]:
     return role_of(**{"QueueKmsKeyArns": key} if is_given else KEYS)
 
 
+def with_a_breaker(*, may_read: bool = True, numbers: Mapping[str, int]) -> dict[str, Answer]:
+    create_failure_table(client("dynamodb"), "failures")
+    let_gather(0, **WITH_BREAKER)
+    breaker_of("main").update(Update(put=numbers))
+    return role_of(CircuitBreaker="true" if may_read else "false")
+
+
 STACK = "replay-stack"
 DOCTORED: dict[str, Callable[[], dict[str, Answer]]] = {
     "sound": dict,
@@ -214,6 +225,13 @@ DOCTORED: dict[str, Callable[[], dict[str, Answer]]] = {
     "sources on two pages": with_sources_on_two_pages,
     "the key of a queue, given": partial(with_a_key_of_a_queue, is_given=True),
     "the key of a queue, not given": partial(with_a_key_of_a_queue, is_given=False),
+    "a circuit breaker that sees its consumer": partial(
+        with_a_breaker, numbers={"judged": 29_000_000}
+    ),
+    "a circuit breaker that may not read the metric": partial(
+        with_a_breaker, may_read=False, numbers=UNREAD
+    ),
+    "a circuit breaker that could not read the metric": partial(with_a_breaker, numbers=UNREAD),
 }
 
 
@@ -758,6 +776,13 @@ def test_status_says_the_limit_and_what_waits(stack: str, capsys: Capture) -> No
     assert "circuit breaker: limited to 1 replay a minute since " in out
     assert f"{since}; the consumer has deleted nothing for 20 minutes" in out
     assert "DLQ: about 3 wait" in out
+
+    breaker.update(Update(put={**dict.fromkeys(limited), **UNREAD}))
+    assert run("status", "--stack", stack) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "circuit breaker: cannot judge the consumer, and sets no limit: the metric " in out
+    assert "from 2025-02-19 20:50 to 2025-02-19 21:20 UTC, and could not be read" in out
+    assert "dlq doctor says what to change" in out
 
     dynamodb.delete_table(TableName="failures")
     assert run("status", "--stack", stack) == 0

@@ -17,7 +17,14 @@ from spark_reprocess.command_line.terminal import (
 from spark_reprocess.command_line.verb import DONE, STACK, Verb, progress_here, suggestion
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted, duration, minute
-from spark_reprocess.inspect.status import EXAMPLES, LATEST, ArchiveStatus, StatusOptions, status
+from spark_reprocess.inspect.status import (
+    EXAMPLES,
+    LATEST,
+    ArchiveStatus,
+    DlqStatus,
+    StatusOptions,
+    status,
+)
 
 _ABOUT = """\
 Counts the messages of the archive and, if you name it, of the parked queue: by state, by drain and
@@ -62,13 +69,8 @@ def print_status(status: ArchiveStatus) -> None:
             f"parked queue: about {queue.visible:,} visible, {queue.in_flight:,} in flight, "
             f"{queue.delayed:,} delayed"
         )
-    if dlq := status.dlq:
-        if dlq.fault:
-            print_line(f"circuit breaker: not known ({dlq.fault})")
-        if dlq.sentence:
-            print_line(f"circuit breaker: {dlq.sentence}")
-        if dlq.waiting is not None:
-            print_line(f"DLQ: about {dlq.waiting:,} wait")
+    if status.dlq:
+        _print_breaker(status.dlq)
     if status.messages:
         counts = (status.messages, status.count(PENDING), *map(status.count, _STATES))
         print_table(("messages", PENDING, *_COLUMNS), [counts], spare=_SPARE)
@@ -96,6 +98,17 @@ def print_status(status: ArchiveStatus) -> None:
     print_count_times(one.returned_at for one in status.plans)
     for line in _next_steps(status):
         print_line(line)
+
+
+def _print_breaker(dlq: DlqStatus) -> None:
+    if dlq.fault:
+        print_line(f"circuit breaker: not known ({dlq.fault})")
+    if dlq.sentence:
+        print_line(f"circuit breaker: {dlq.sentence}")
+    if dlq.unjudged:
+        print_line(f"circuit breaker: {dlq.unjudged}; dlq doctor says what to change")
+    if dlq.waiting is not None:
+        print_line(f"DLQ: about {dlq.waiting:,} wait")
 
 
 def _print_latest(name: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

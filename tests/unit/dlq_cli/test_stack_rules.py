@@ -93,6 +93,13 @@ def fifo(**changes: Any) -> Installation:
     )
 
 
+def limiting(**changes: Any) -> Installation:
+    """An installation with a circuit breaker, and another main queue."""
+    variables = {"OTHER_MAIN_QUEUE_ARNS": queue_arn("invoices"), "FAILURE_TABLE": "failures"}
+    facts = {"settings": settings(**variables), "account": "123456789012", **changes}
+    return shared("invoices", **facts)
+
+
 KEY = "arn:aws:kms:eu-west-1:123456789012:key/data"
 OFF = replace(TRIGGER, state="Disabled")
 ONLY_MAIN = json.dumps({"redrivePermission": "byQueue", "sourceQueueArns": [queue_arn("main")]})
@@ -165,6 +172,9 @@ FAULTY: dict[str, Installation] = {
     },
     "another main queue keeps for 14 days": with_invoices(MessageRetentionPeriod="1209600"),
     "another main queue moves after 2": with_invoices(RedrivePolicy=redrive("dlq", 2)),
+    "no right to read the metric": limiting(denies_metrics=True, unjudged={"main": "is blind"}),
+    "a metric that could not be read": limiting(unjudged={"main": "", "invoices": "is blind"}),
+    "queues of another account": limiting(account="210987654321", unjudged={"main": "is blind"}),
     "a FIFO DLQ hides past the window": fifo(
         dlq=queue("dlq", name="dlq.fifo", VisibilityTimeout="300")
     ),
@@ -195,6 +205,10 @@ def test_findings_are_those_that_are_stored(name: str) -> None:
         *(installation(triggers=given, knows_triggers=False) for given in ((), (OFF,))),
         installation(consumers={"orders": 30}),
         installation(other_readers=(replace(OTHER, state="STOPPED"),)),
+        limiting(denies_metrics=False, unjudged={"main": "", "invoices": ""}),
+        limiting(account="", denies_metrics=None),
+        # Without a circuit breaker nobody needs the metric.
+        installation(account="210987654321", denies_metrics=True, unjudged={"main": "is blind"}),
     ],
 )
 def test_a_sound_installation_has_nothing_to_change(sound: Installation) -> None:

@@ -208,6 +208,24 @@ def test_a_judgment(
     assert {name: found.get(name) for name in expected} == expected
 
 
+@pytest.mark.parametrize(
+    ("numbers", "metric", "unread_since"),
+    [
+        # The first judgment that lacks the metric sets the time, which then stays.
+        ({}, {}, NOW),
+        ({"unread_since": NOW - 600}, {}, NOW - 600),
+        (LIMITED, {}, NOW),
+        ({}, late(11), NOW),
+        ({}, late(10), None),
+        ({"unread_since": NOW - 600}, late(10), None),
+    ],
+)
+def test_since_when_the_metric_cannot_be_read_is_known(
+    numbers: dict[str, int], metric: dict[int, int], unread_since: int | None
+) -> None:
+    assert judged(numbers, metric).get("unread_since") == unread_since
+
+
 def every(minutes: int, per_minute: int, *, but: int = 0) -> dict[int, int]:
     """So many deletes in one minute of so many, the newest of them *but* minutes ago."""
     return {
@@ -460,3 +478,23 @@ def test_old_counters_go() -> None:
 )
 def test_the_limit_in_words(numbers: dict[str, int], words: str) -> None:
     assert BreakerView(numbers, NOW).in_words == words
+
+
+@pytest.mark.parametrize(
+    ("numbers", "until"),
+    [
+        ({"judged": MINUTE}, "21:20"),
+        # A judgment of another clock, or none that is known.
+        ({"judged": MINUTE - 99}, "20:50"),
+        ({}, "20:50"),
+    ],
+)
+def test_a_consumer_that_cannot_be_judged_in_words(numbers: dict[str, int], until: str) -> None:
+    unread = {"unread_since": NOW - 1800}
+
+    assert BreakerView(numbers, NOW).unjudged_in_words == ""
+    assert BreakerView(numbers | unread, NOW).unjudged_in_words == (
+        "cannot judge the consumer, and sets no limit: the metric NumberOfMessagesDeleted of the "
+        f"main queue was needed from 2025-02-19 20:50 to 2025-02-19 {until} UTC, and could not be "
+        "read or was not there"
+    )

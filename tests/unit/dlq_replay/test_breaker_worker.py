@@ -287,6 +287,11 @@ def test_a_metric_that_cannot_be_read_is_told_once_a_minute_and_changes_nothing(
 
     assert [bool(report(one).fault) for one in outcomes] == [True, True, False]
     assert {fate for one in outcomes for fate in fates(one)} == {"Replay"}
+    assert worker.table.numbers["unread_since"] == NOW
+
+    worker.deleted = dict.fromkeys(range(MINUTE - 130, MINUTE + 3), 60)
+    worker.later(61).replay(*letters)
+    assert "unread_since" not in worker.table.numbers
 
 
 def test_a_table_that_fails_is_as_without_a_breaker_after_a_minute() -> None:

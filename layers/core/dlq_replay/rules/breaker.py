@@ -177,7 +177,8 @@ class BreakerView:
             deletes nothing), ``read`` (minute in which the metric was last good enough to judge
             by), and ``resumed`` (epoch seconds, where a person let replay go on after a pause).
             ``recovered`` is when 1 became full, epoch seconds, and ``judged`` the minute of the
-            last judgment.
+            last judgment. ``unread_since`` is there while the metric is not good enough to judge
+            by, epoch seconds.
         grants: how many replays of a batch the limit lets through.
     """
 
@@ -224,6 +225,24 @@ class BreakerView:
             return f"{limited} deletes less than a third of what is usual"
         minutes = (self.now_seconds - silent_since) // self.rules.minute_seconds
         return f"{limited} has deleted nothing for {minutes:,} minutes"
+
+    @property
+    def unjudged_in_words(self) -> str:
+        """Why the consumer cannot be judged, as people read it; empty where it can.
+
+        As of the last judgment, and there is one only where a limit may be needed.
+        """
+        unread_since = self.numbers.get("unread_since")
+        if unread_since is None:
+            return ""
+        judged_seconds = self.numbers.get("judged", 0) * self.rules.minute_seconds
+        first = datetime.fromtimestamp(unread_since, UTC)
+        last = datetime.fromtimestamp(max(unread_since, judged_seconds), UTC)
+        return (
+            "cannot judge the consumer, and sets no limit: the metric NumberOfMessagesDeleted of "
+            f"the main queue was needed from {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} "
+            "UTC, and could not be read or was not there"
+        )
 
     def applies_to(self, message: Message) -> bool:
         """Whether the limit holds for a message.
@@ -358,6 +377,9 @@ class BreakerView:
             put |= {name: None for name in _BEFORE if name in numbers}
         if newest is not None and is_readable:
             put |= self._judged(known, newest)
+        was_readable = "unread_since" not in numbers
+        if is_readable is not was_readable:
+            put["unread_since"] = None if is_readable else self.now_seconds
         return Update(put=put, expect={"judged": numbers.get("judged")}) if put else None
 
     def stale(self, names: Iterable[str]) -> frozenset[str]:
