@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from enum import Enum
 from typing import Any, TypeVar
 
 from cattrs.errors import ForbiddenExtraKeysError
@@ -27,6 +28,9 @@ _CONVERTER = make_converter(detailed_validation=False, forbid_extra_keys=True)
 
 
 def _of_kind(value: Any, kind: type[Any]) -> Any:  # noqa: ANN401 - what a file says
+    # A text enumeration is a kind of text, and so comes here, too.
+    if issubclass(kind, Enum):
+        return kind(value)
     # Otherwise null would become the text "None".
     if not isinstance(value, (int, float) if kind is float else kind):
         raise TypeError(f"{kind.__name__}: {type(value).__name__}")
@@ -40,7 +44,9 @@ def _time(text: str, _: type[datetime]) -> datetime:
     return time
 
 
-_CONVERTER.register_structure_hook_func(lambda kind: kind in (str, int, float, bool), _of_kind)
+for _kind in (str, int, float, bool):
+    # One by one: cattrs asks its own hooks of these types before any hook by predicate.
+    _CONVERTER.register_structure_hook(_kind, _of_kind)
 _CONVERTER.register_structure_hook(datetime, _time)
 
 
