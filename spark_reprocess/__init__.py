@@ -28,7 +28,8 @@ files:
                        ``sending/`` *; ``restore`` *, the verb: to the parked queue again
 ``erase/``             the verb: out of the archive, with the reports that quote it
 ``glue_job`` *         the script that AWS Glue runs: any verb, from one argument
-``inspect/`` *         the verbs ``status`` and ``show`` *
+``inspect/`` *         the verbs ``status``, ``groups`` and ``show`` *
+``watch`` *            what comes back of a redrive, for ``redrive --watch``
 ``command_line/``      ``verbs/``, a module each: arguments, call, answer; exit codes, tables
 =====================  =============================================================
 """

@@ -17,10 +17,10 @@ from dlq_cli.console.site import Console
 from spark_reprocess.analysis.outputs import read_findings
 from spark_reprocess.archive.group_records import add_statement, read_memory
 from spark_reprocess.archive.ledger.open_set import claimed_of_plan
-from spark_reprocess.command_line.verbs.groups import ListedGroup, list_groups
 from spark_reprocess.errors import BusyError
 from spark_reprocess.groups.findings import Findings, GroupFinding
 from spark_reprocess.groups.triage import GroupMemory, Statement, is_group_id
+from spark_reprocess.inspect.groups import ListedGroup, list_groups
 from spark_reprocess.inspect.outcomes import read_outcomes
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup
 from spark_reprocess.plan.plan_file import PlanFile, find_plan

@@ -24,10 +24,10 @@ from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA
 from spark_reprocess.aws.clients import QueueCounts
 from spark_reprocess.command_line import verb
 from spark_reprocess.command_line.cli import VERBS, load
-from spark_reprocess.command_line.verbs.groups import ListedGroup
 from spark_reprocess.drain.drain import DrainSummary
 from spark_reprocess.erase.erase import EraseSummary
 from spark_reprocess.groups.grouping import grouped
+from spark_reprocess.inspect.groups import GroupsOfReport, ListedGroup
 from spark_reprocess.inspect.outcomes import Outcome as OfGroup
 from spark_reprocess.inspect.show import (
     ArchivedCopy,
@@ -248,7 +248,7 @@ def names(*values: type) -> set[str]:
 @pytest.mark.parametrize(
     ("heading", "there_are"),
     [
-        ("groups", names(ListedGroup)),
+        ("groups", names(ListedGroup, GroupsOfReport)),
         ("status", names(ArchiveStatus, QueueCounts, DrainCount, PlanCount, Blocker, NewestReport)),
         ("show", names(DeadLetterHistory, ArchivedCopy, LedgerEntry)),
         ("show", names(RunHistory, RunRecord, OfGroup, GroupPlaces, DifferingWord)),

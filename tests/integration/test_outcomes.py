@@ -23,11 +23,12 @@ from spark_reprocess.archive.ledger.run_results import close_runs
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.command_line.terminal import print_line
-from spark_reprocess.command_line.verbs.redrive import Watch
+from spark_reprocess.command_line.verbs.redrive import exit_code_of_watch, print_watched
 from spark_reprocess.inspect.outcomes import Outcome
 from spark_reprocess.ramp import LastCount, Steps
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.redrive.sending.stop_signals import Clock
+from spark_reprocess.watch import Watch
 from tests.integration.conftest import Capture, MakeQueue
 from tests.integration.spark_world import Spark
 from tests.support.console_works import DeadWorks, redrive_answer
@@ -298,7 +299,9 @@ def watch_of(sending: Sending, wait: Any, exit_code: int = 0, **options: Any) ->
         yield
         print_line(f"{label}: {status()}")
 
-    return watch, watch.run(sending.plan_id, progress, exit_code)
+    watched = watch.run(sending.plan_id, progress)
+    print_watched(watched)
+    return watch, exit_code_of_watch(watched, exit_code)
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,8 @@
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from typing import Any
 
-from spark_reprocess.analysis.outputs import read_findings
-from spark_reprocess.archive.group_records import read_memory, read_notes
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.command_line.arguments import add_shared
@@ -20,20 +16,10 @@ from spark_reprocess.command_line.terminal import (
 )
 from spark_reprocess.command_line.verb import DONE, Verb, suggestion
 from spark_reprocess.figures import counted, minute
-from spark_reprocess.groups.findings import (
-    LEAST_GROUP,
-    TOO_FEW,
-    Findings,
-    count_statuses,
-    format_predicate,
-    format_statuses,
-    in_rows,
-)
+from spark_reprocess.groups.findings import format_statuses, in_rows
 from spark_reprocess.groups.grouping import common_text
-from spark_reprocess.groups.triage import GroupMemory, Status
-from spark_reprocess.inspect.outcomes import Outcome, read_outcomes
-from spark_reprocess.plan.plan import Action, Plan
-from spark_reprocess.plan.plan_file import find_plan
+from spark_reprocess.inspect.groups import GroupsOfReport, ListedGroup, read_groups
+from spark_reprocess.plan.plan import Action
 
 _ABOUT = """\
 Lists the groups of the newest report: what failed, how many messages, what sets them apart, and
@@ -48,118 +34,22 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_shared(parser, "--plan", "--failure-table")
 
 
-@dataclass(frozen=True, slots=True)
-class ListedGroup:
-    """A group of a plan, with what the analysis found; title and lead are masked.
-
-    docs/reference.md describes the fields, under "groups".
-    """
-
-    group_id: str
-    count: int
-    action: str
-    title: str
-    lead: str
-    note: str
-    is_edited: bool
-    status: str = ""
-    resolved_at: datetime | None = None
-    remembered: str = ""
-    pending: int | None = None
-    states: Mapping[str, int] | None = None
-    returned: int | None = None
-    returned_at: datetime | None = None
-    stopped: str | None = None
-
-
 def _run(options: Mapping[str, Any]) -> int:
     archive = open_archive(options["archive"])
-    file = find_plan(archive, options["plan"])
-    plan = file.plan()
-    findings = read_findings(file.summary())
-    memory = read_memory(archive)
-    notes = read_notes(archive, memory, [group.group_id for group in plan.groups])
-    outcomes = read_outcomes(archive, plan, options["failure_table"])
-    groups = list_groups(plan, findings, memory, notes, outcomes)
-    gone = [one.group_id for one in findings.gone] if findings else []
-    similar = findings.similar if findings else {}
-    statuses = count_statuses((one.status for one in groups), len(gone))
-    answer = {
-        "plan_id": plan.plan_id,
-        "plan": file.path,
-        "statuses": statuses,
-        "groups": [asdict(one) for one in groups],
-        "families": findings.families if findings else {},
-        "similar": similar,
-        "group_by": findings.group_by if findings else "",
-        "gone": gone,
-        "unreadable": memory.unreadable,
-    }
-
-    def show() -> None:
-        print_line(f"plan {plan.plan_id}: {counted(len(groups), 'group')}, {file.path}")
-        if statuses:
-            print_line(f"groups: {format_statuses(statuses)}")
-        if answer["group_by"]:
-            print_line(f"errors by --group-by {answer['group_by']!r}; '' takes it away")
-        _print(groups, similar, options["archive"])
-        for path in memory.unreadable:
-            print_line(f"note: {path} cannot be read; what it says of a group is left out")
-
-    print_answer(answer, show)
+    groups = read_groups(archive, options["plan"], options["failure_table"])
+    print_answer(groups, lambda: _print(groups, options["archive"]))
     return DONE
 
 
-def list_groups(
-    plan: Plan,
-    findings: Findings | None,
-    memory: GroupMemory,
-    notes: Mapping[str, str],
-    outcomes: Mapping[str, Outcome],
-) -> list[ListedGroup]:
-    """Combine the groups of a plan with its report's *findings*, and with what is remembered.
-
-    *notes* are texts by group id; *outcomes* as ``read_outcomes`` returns them.
-    """
-    found = {group.group_id: group for group in findings.groups} if findings else {}
-    listed = []
-    for group in plan.groups:
-        of_report = found.get(group.group_id)
-        state = memory.state(group.group_id)
-        outcome = outcomes.get(group.group_id)
-        status = of_report.status if of_report else ""
-        lead = TOO_FEW if group.count < LEAST_GROUP else ""
-        if of_report and of_report.leads:
-            lead = format_predicate(of_report.leads[0])
-        if state.stopped is not None:
-            status = Status.STOPPED.value
-        elif status == Status.STOPPED:
-            # Somebody has decided since the analysis.
-            status = Status.KNOWN.value
-        listed.append(
-            ListedGroup(
-                group_id=group.group_id,
-                count=group.count,
-                action=group.action.value,
-                title=group.title,
-                lead=lead,
-                note=group.note,
-                is_edited=group.edit is not None,
-                status=status,
-                resolved_at=state.resolved_at,
-                remembered=notes.get(group.group_id, ""),
-                pending=outcome.pending if outcome else None,
-                states=outcome.counts if outcome else None,
-                returned=outcome.known_returned if outcome else None,
-                returned_at=_time_of_count(outcome) if outcome else None,
-                stopped=state.stopped,
-            )
-        )
-    return listed
-
-
-def _time_of_count(outcome: Outcome) -> datetime | None:
-    return None if outcome.counted_at is None else datetime.fromtimestamp(outcome.counted_at, UTC)
+def _print(report: GroupsOfReport, archive: str) -> None:
+    print_line(f"plan {report.plan_id}: {counted(len(report.groups), 'group')}, {report.plan}")
+    if report.statuses:
+        print_line(f"groups: {format_statuses(report.statuses)}")
+    if report.group_by:
+        print_line(f"errors by --group-by {report.group_by!r}; '' takes it away")
+    _print_groups(report.groups, report.similar, archive)
+    for path in report.unreadable:
+        print_line(f"note: {path} cannot be read; what it says of a group is left out")
 
 
 def _sent(one: ListedGroup) -> int:
@@ -208,7 +98,7 @@ def _table_row(row: Sequence[ListedGroup]) -> tuple[object, ...]:
     )
 
 
-def _print(groups: Sequence[ListedGroup], similar: Mapping[str, str], archive: str) -> None:
+def _print_groups(groups: Sequence[ListedGroup], similar: Mapping[str, str], archive: str) -> None:
     if any(one.pending is not None for one in groups):
         pending = sum(one.pending or 0 for one in groups)
         returned = sum(one.returned or 0 for one in groups)

@@ -3,11 +3,10 @@
 import argparse
 import os
 import sys
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
 
 from spark_reprocess.archive.ledger.disposition import Disposition
-from spark_reprocess.archive.storage.files import open_archive
-from spark_reprocess.aws.clients import sqs_client
 from spark_reprocess.command_line.arguments import add_shared
 from spark_reprocess.command_line.outcomes import columns, print_outcomes, problem_sentence
 from spark_reprocess.command_line.terminal import (
@@ -30,17 +29,14 @@ from spark_reprocess.command_line.verb import (
     progress_here,
     suggestion,
 )
-from spark_reprocess.errors import JobError
 from spark_reprocess.figures import counted, duration
-from spark_reprocess.inspect.outcomes import Outcome, read_outcomes
 from spark_reprocess.plan.plan import Action
-from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.policy import ALLOWED_RETURNS
-from spark_reprocess.progress import Progress
-from spark_reprocess.ramp import LOOKS_A_MINUTE, returns_allowed
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
-from spark_reprocess.redrive.sending.stop_signals import Clock, Deadline
 from spark_reprocess.redrive.stop import Stop, StopCause
+
+if TYPE_CHECKING:
+    from spark_reprocess.watch import Watched
 
 _ABOUT = """\
 Executes the newest plan, or --plan: sends the messages of groups with action "redrive", each to the
@@ -154,6 +150,7 @@ def _run(options: RedriveOptions) -> int:
     from spark_reprocess.command_line.spark_session import start_spark
     from spark_reprocess.redrive.preparation import prepare, stopped_summary
     from spark_reprocess.redrive.redrive import redrive
+    from spark_reprocess.watch import Watch
 
     # Whoever collects the output, a log, keeps what an erase does not reach.
     if not (sys.stdout.isatty() or AS_JSON.get()):
@@ -173,7 +170,9 @@ def _run(options: RedriveOptions) -> int:
     print_stop(summary.stopped_by)
     exit_code = exit_code_of(summary)
     if watch and exit_code != INTERRUPTED:
-        exit_code = watch.run(summary.plan_id, progress_here(), exit_code)
+        watched = watch.run(summary.plan_id, progress_here())
+        print_watched(watched)
+        exit_code = exit_code_of_watch(watched, exit_code)
     outcomes = watch.outcomes if watch else ()
     print_answer(
         {**redrive_fields(summary), "outcomes": [asdict(one) for one in outcomes]},
@@ -195,75 +194,25 @@ def _decide_command(summary: RedriveSummary, options: RedriveOptions) -> str:
     return suggestion("decide", options.archive, summary.stopped_groups[0], "redrive", *plan)
 
 
-@dataclass
-class Watch:
-    """Watches what comes back of one run; it begins before the run.
+def print_watched(watched: "Watched") -> None:
+    """Print what went wrong in a watch, and what nobody knows in the end."""
+    if watched.ended_early:
+        print_error(f"the watch ended early: {watched.ended_early}")
+    if watched.bad:
+        print_error(f"{', '.join(watched.bad)}: more came back than may")
+    if watched.unknown:
+        print_error(f"{', '.join(watched.unknown)}: nobody can say what came back")
 
-    Attributes:
-        outcomes: of the groups of which the plan has sent something, as of the last look.
-    """
 
-    options: RedriveOptions
-    clock: Clock = field(default_factory=Clock)
-    outcomes: tuple[Outcome, ...] = ()
-
-    def __post_init__(self) -> None:
-        """Raise JobError where there is no such plan."""
-        self._deadline = Deadline.after(self.options.time_budget_seconds, self.clock)
-        self._before = {one.group_id: one.returned or 0 for one in self._look("")}
-
-    def run(self, plan_id: str, progress: Progress, exit_code: int) -> int:
-        """Look until every failure would have come back, or somebody or the deadline stops it.
-
-        Print what went wrong, and what nobody knows in the end. Return the exit code of the watch,
-        else that of the run.
-        """
-        from spark_reprocess.redrive.execution import look_until
-
-        minute_seconds = self.options.minute_seconds
-
-        def is_over() -> bool:
-            self.outcomes, now = self._look(plan_id), self.clock.now_seconds()
-            return all(one.is_known(now, minute_seconds) for one in self.outcomes)
-
-        def status() -> str:
-            worst = max(self.outcomes, key=lambda one: one.returned or 0, default=None)
-            return f"{worst.group_id}: {worst.sentence(self.clock.now_seconds())}" if worst else ""
-
-        every_seconds = minute_seconds / LOOKS_A_MINUTE
-        stopped_by, fault = None, ""
-        try:
-            with progress("watching", status):
-                stopped_by = look_until(is_over, every_seconds, self._deadline)
-        except JobError as error:
-            # The answer of the run must not be lost.
-            fault = str(error)
-        if stopped_by or fault:
-            why = stopped_by.sentence if stopped_by else fault
-            print_error(f"the watch ended early: {why}")
-        bad = [
-            one.group_id
-            for one in self.outcomes
-            if (one.returned or 0) - self._before.get(one.group_id, 0)
-            > returns_allowed(self.options.allow_returns, one.sent)
-        ]
-        if bad:
-            print_error(f"{', '.join(bad)}: more came back than may")
-        unknown = [one.group_id for one in self.outcomes if not one.can_be_known]
-        if unknown:
-            print_error(f"{', '.join(unknown)}: nobody can say what came back")
-        if stopped_by and stopped_by.cause is StopCause.INTERRUPTED:
-            return INTERRUPTED
-        if bad:
-            return STOPPED
-        return exit_code or (CHECK_FAILED if stopped_by or fault or unknown else DONE)
-
-    def _look(self, plan_id: str) -> tuple[Outcome, ...]:
-        options, archive = self.options, open_archive(self.options.archive)
-        plan = find_plan(archive, options.plan or plan_id or None).plan()
-        plan = plan if options.group is None else plan.only(options.group)
-        found = read_outcomes(archive, plan, options.failure_table, make_client=sqs_client)
-        return tuple(one for one in found.values() if one.sent)
+def exit_code_of_watch(watched: "Watched", exit_code: int) -> int:
+    """Return the exit code of a watch, else that of its run, which is *exit_code*. Pure."""
+    if watched.stopped_by and watched.stopped_by.cause is StopCause.INTERRUPTED:
+        return INTERRUPTED
+    if watched.bad:
+        return STOPPED
+    if exit_code:
+        return exit_code
+    return CHECK_FAILED if watched.ended_early or watched.unknown else DONE
 
 
 def print_stop(stop: Stop | None) -> None:

@@ -11,9 +11,10 @@ from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.aws.clients import QueueCounts
 from spark_reprocess.command_line.cli import main
-from spark_reprocess.command_line.verbs.groups import ListedGroup, next_lines
+from spark_reprocess.command_line.verbs.groups import next_lines
 from spark_reprocess.command_line.verbs.status import next_words
 from spark_reprocess.groups.triage import Statement
+from spark_reprocess.inspect.groups import ListedGroup
 from spark_reprocess.inspect.status import (
     ArchiveStatus,
     NewestReport,
