@@ -39,7 +39,7 @@ from spark_reprocess.archive.ledger.open_set import read_messages
 from spark_reprocess.archive.messages.frames import FILE, read_some, tuned
 from spark_reprocess.archive.messages.message_index import REPORTS, read_reasons, write_reasons
 from spark_reprocess.archive.messages.message_store import drain_of, is_in, require_drains
-from spark_reprocess.archive.plan_lock import ANALYZE, LockHolder, plan_lock
+from spark_reprocess.archive.plan_lock import LockHolder, LockUse, plan_lock
 from spark_reprocess.archive.storage.files import (
     Archive,
     clock_note,
@@ -130,7 +130,7 @@ def analyze(
     reports.check_writable()
     # From before the first message is read until the report is written: an erase comes before, and
     # nothing is read, or after, and finds the report.
-    holder = LockHolder(plan_id, ANALYZE, "an analysis", actor())
+    holder = LockHolder(plan_id, LockUse.ANALYZE, "an analysis", actor())
     with plan_lock(archive, holder, progress=progress) as lock:
         drains = require_drains(archive)
         now = datetime.now(UTC)

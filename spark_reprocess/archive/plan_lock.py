@@ -1,9 +1,14 @@
-"""The plan lock: at most one plan acts on an archive at a time; runs of one plan share it.
+"""The plan lock: one run at a time acts on an archive.
 
-The ledger's claims keep two runs of one plan apart, chunk by chunk. Two plans cut the same messages
-into different chunks, so no claim of one plan stops the other. An erase removes files that others
-read. So a redrive, a restore and an erase hold this lock. An analysis holds it, too, and conflicts
-with an erase alone: else a report could quote a message that was erased while it was written.
+A redrive, a restore and an erase hold this lock, and each excludes all others, also a run of the
+same plan. An analysis holds it, too, and conflicts with an erase alone: else a report could quote a
+message that was erased while it was written.
+
+A run that lost the lock may not know it yet: its tasks are on other machines, and a machine may
+sleep. So whoever takes the lock to act writes ``closing`` for every run that has not ended, of
+every plan, before it reads any claim. What a task does then is in ``claims``. A run also looks for
+a newer lock after it has written its record, see ``require_newest``. So of a run that lost the lock
+either the record was found and closed, or the run finds the newer lock, and claims nothing.
 
 ``locks/000007.json`` says who holds the lock for what. Numbers count up from 1. Its holder writes
 it anew every tenth of its life, and a last time, with ``ended``, on release.
@@ -28,9 +33,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import Enum, StrEnum, auto
 
-from spark_reprocess.archive.ledger.claims import timestamp
+from spark_reprocess.archive.ledger.claims import close_open_runs, timestamp
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.records import damage_named, record_bytes, record_of
 from spark_reprocess.errors import ArchiveError, BusyError
@@ -40,11 +45,7 @@ LOCK_SECONDS = 120.0
 """The life of a lock without a renewal: a run that waits for it watches it for so long before it is
 dead. The run that holds it stops after half of that."""
 
-ANALYZE = "analyze"
-"""The claims of every analysis."""
-
 _LOCKS = "locks"
-_ERASE = "erase "
 _END = ".end.json"
 _NUMBER = re.compile(rf"{_LOCKS}/(\d+)\.(end\.)?json")
 _RENEWALS = 10
@@ -82,24 +83,26 @@ class LockClock:
 _CLOCK = LockClock()
 
 
+class LockUse(StrEnum):
+    """What the lock is held for. The values are stored."""
+
+    ANALYZE = "analyze"
+    SEND = "send"
+    ERASE = "erase"
+
+
 @dataclass(frozen=True, slots=True)
 class LockHolder:
-    """A run that acts on an archive's messages.
+    """Who holds the lock for what.
 
     Attributes:
-        claims: what its claims are filed under. Runs with the same value share the lock.
         what: for people, ``plan p-1`` for one.
     """
 
     run_id: str
-    claims: str
+    use: LockUse
     what: str
     who: str
-
-
-def erase_holder(erase_id: str, who: str) -> LockHolder:
-    """Return the holder for an erase. Its claims are its own, so it does not share the lock."""
-    return LockHolder(erase_id, f"{_ERASE}{erase_id}", "an erase", who)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,7 @@ class LockView:
     """What a task needs to observe its run's lock, which lives *lock_seconds* without a renewal."""
 
     number: int
-    claims: str
+    use: LockUse
     lock_seconds: float
 
     @property
@@ -136,7 +139,7 @@ class PlanLock:
         self._since = timestamp(clock.now_seconds())
         self._renewed_at = clock.steady_seconds()
         self._renewals = 0
-        self.view = LockView(self._take(), holder.claims, lock_seconds)
+        self.view = LockView(self._take(), holder.use, lock_seconds)
         """What the run's tasks need to observe the lock."""
         self._observer = LockObserver(archive, self.view, clock.steady_seconds)
 
@@ -193,7 +196,7 @@ class PlanLock:
         watched = {
             path: lock
             for path, lock in locks.items()
-            if lock.ended is None and _conflict(lock.holder, self._holder.claims)
+            if lock.ended is None and _conflict(lock.holder.use, self._holder.use)
         }
         if not watched:
             return []
@@ -260,9 +263,13 @@ def plan_lock(
     If a run that conflicts has not released it, this waits until that run renews it, a tenth of its
     life at most, or is dead, after its whole life: *progress* says so meanwhile.
 
+    All runs that have not ended are closed when the block begins, but for an analysis, which reads
+    claims and makes none.
+
     Raises:
         BusyError: a run that conflicts holds it. The sentence says who does what, and since when.
             Nothing was written.
+        ArchiveError: the lock, or the marker of a run, cannot be written.
     """
     lock = PlanLock(archive, holder, lock_seconds, clock, progress)
 
@@ -274,19 +281,36 @@ def plan_lock(
     try:
         # A renewal that is written after the release would undo it.
         with repeating(renew, lock_seconds / _RENEWALS, "plan lock"):
+            if holder.use is not LockUse.ANALYZE:
+                close_open_runs(archive, own_run_id=holder.run_id)
             yield lock
     finally:
         lock.release()
 
 
-def running(archive: Archive) -> set[str]:
-    """Return the ids of the runs that may hold the plan lock; for a run that holds it.
+def require_newest(archive: Archive, view: LockView) -> None:
+    """Raise ArchiveError if another run has taken the lock, or if that cannot be read.
 
-    A run that was killed is among them until a run that conflicts with it takes the lock.
+    A run calls this after it has written its record. Whoever took the lock before has maybe not
+    seen the record, and this run makes no claim.
     """
-    _, paths = _open_locks(archive)
-    locks = filter(None, [_read(archive, path) for path in paths])
-    return {lock.holder.run_id for lock in locks if lock.ended is None}
+    _, taken_by = _newer_lock(archive, view.use, view.number + 1)
+    if taken_by:
+        raise ArchiveError(f"archive {archive.root}: {taken_by}: run the same command again")
+
+
+def _newer_lock(archive: Archive, use: LockUse, number: int) -> tuple[int, str]:
+    """Look for a lock from *number* on that conflicts, alive or not: it took the place of this one.
+
+    Returns:
+        The first number that nobody has, or that of the lock; and who took it, empty if nobody has.
+    """
+    while newer := _read(archive, path := _path(number)):
+        if _conflict(newer.holder.use, use):
+            who = f"{path}: {newer.holder.what} by {newer.holder.who}"
+            return number, f"another run has taken the lock ({who}), because this run seemed dead"
+        number += 1
+    return number, ""
 
 
 class LockObserver:
@@ -321,14 +345,9 @@ class LockObserver:
         return f"the driver has not renewed {self._view.path} for {age:.0f} s"
 
     def _observe(self) -> str:
-        # A newer lock that conflicts, alive or not, took the place of this one.
-        while newer := _read(self._archive, path := _path(self._next)):
-            if _conflict(holder := newer.holder, self._view.claims):
-                return (
-                    f"another run has taken the lock ({path}: {holder.what} by {holder.who}), "
-                    "because this run seemed dead"
-                )
-            self._next += 1
+        self._next, taken_by = _newer_lock(self._archive, self._view.use, self._next)
+        if taken_by:
+            return taken_by
         lock = _read(self._archive, self._view.path)
         if lock and lock.ended is not None:
             return f"{self._view.path} says that the run has ended"
@@ -378,12 +397,11 @@ def life_of(first: _Lock, latest: _Lock | None, unchanged_seconds: float) -> Lif
     return Life.DEAD if unchanged_seconds >= first.lock_seconds else Life.UNKNOWN
 
 
-def _conflict(holder: LockHolder, claims: str) -> bool:
+def _conflict(first: LockUse, second: LockUse) -> bool:
     """Whether two holders must not act at the same time."""
-    both = {holder.claims, claims}
-    if ANALYZE in both:
-        return any(one.startswith(_ERASE) for one in both)
-    return len(both) > 1
+    if LockUse.ANALYZE in (first, second):
+        return LockUse.ERASE in (first, second)
+    return True
 
 
 def _open_locks(archive: Archive) -> tuple[int, list[str]]:

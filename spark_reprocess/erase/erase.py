@@ -49,7 +49,7 @@ from spark_reprocess.archive.messages.message_store import (
     rows_named,
     with_files,
 )
-from spark_reprocess.archive.plan_lock import PlanLock, erase_holder, plan_lock
+from spark_reprocess.archive.plan_lock import LockHolder, LockUse, PlanLock, plan_lock
 from spark_reprocess.archive.storage.files import COMMANDS, MESSAGES, Archive, new_id, open_archive
 from spark_reprocess.aws.actor import actor, caller, require_reason
 from spark_reprocess.aws.clients import aws_client
@@ -166,7 +166,7 @@ def erase(
     options.check()
     archive, now = open_archive(options.archive), now_seconds()
     # A new id for each run, so that no two runs share a record.
-    holder = erase_holder(new_id(now), actor())
+    holder = LockHolder(new_id(now), LockUse.ERASE, "an erase", actor())
     held = plan_lock(archive, holder, progress=progress) if options.execute else None
     with held or nullcontext() as lock, progress("erasing" if lock else "finding", str):
         if options.older_than_days is not None:

@@ -26,7 +26,7 @@ from spark_reprocess.archive.ledger.claims import (
     timestamp,
 )
 from spark_reprocess.archive.ledger.disposition import WORK, Disposition
-from spark_reprocess.archive.ledger.run_results import close_runs
+from spark_reprocess.archive.ledger.run_results import write_result_files
 from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA, SENDING_COLUMNS
 from spark_reprocess.archive.messages.frames import FILE, Held, read_table, write_table
 from spark_reprocess.archive.messages.message_order import ORDER_COLUMNS
@@ -35,6 +35,7 @@ from spark_reprocess.archive.messages.message_store import (
     drain_of,
     rows_of_file,
 )
+from spark_reprocess.archive.plan_lock import require_newest
 from spark_reprocess.archive.storage.files import Archive, Probe
 from spark_reprocess.aws.actor import caller
 from spark_reprocess.aws.clients import ClientFactory, Limit, region_of
@@ -330,7 +331,8 @@ def begin(archive: Archive, resolved: ResolvedPlan, context: RunContext) -> tupl
 
     Raises:
         InputError: the plan is sealed. Nothing was claimed.
-        ArchiveError: something cannot be recorded. Nothing was claimed.
+        ArchiveError: something cannot be recorded, or another run has taken the lock. Nothing was
+            claimed.
     """
     region = region_of(context.destination, "us-east-1")
     record = RunRecord(
@@ -346,6 +348,8 @@ def begin(archive: Archive, resolved: ResolvedPlan, context: RunContext) -> tupl
         policy_sha256=context.policy_sha256,
     )
     context = replace(context, probe=record_run(archive, record))
+    if context.lock:
+        require_newest(archive, context.lock)
     for group_id, edit in context.editor.edits.items():
         # Each claim names the digest for each message. The first run that used the edit stays.
         used = {"run_id": record.run_id, "who": record.actor, "time": record.time}
@@ -363,7 +367,7 @@ def end(
 ) -> RedriveSummary:
     """Close the run, and say what became of the messages *sent* to each destination."""
     with runner.progress("putting the results into one file", str):
-        notes = close_runs(runner.archive, (context.plan_id, context.run_id), time.time())
+        notes = write_result_files(runner.archive, (context.plan_id, context.run_id))
     return replace(summarize(groups, resolved, context, sent), notes=notes)
 
 

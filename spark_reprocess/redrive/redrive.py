@@ -19,7 +19,6 @@ from dlq_replay.aws.sqs import describe
 from dlq_replay.wire.addresses import QueueAddress
 from spark_reprocess.analysis.groups.payload import pointer_in_attributes, unwrap
 from spark_reprocess.archive.group_records import read_memory
-from spark_reprocess.archive.ledger.claims import chunk_count
 from spark_reprocess.archive.ledger.disposition import WORK, Disposition
 from spark_reprocess.archive.messages.frames import FILE
 from spark_reprocess.aws.clients import (
@@ -82,7 +81,7 @@ def redrive(
     Raises:
         InputError: the options, the plan, the archive or the queue do not fit together; the plan's
             faults are all named. Nothing was sent.
-        BusyError: another plan is being carried out, or an erase. Nothing was sent.
+        BusyError: another redrive or restore is going on, or an erase. Nothing was sent.
         ArchiveError: the archive cannot be used. Nothing was sent.
     """
     deadline = Deadline.after(options.time_budget_seconds, clock)
@@ -95,8 +94,6 @@ def redrive(
         plan_id=plan.plan_id,
         destination=options.destination,
         editor=Editor(plan.edits, plan.plan_id, queues.max_message_bytes),
-        # The steps of a ramp have chunks of their own.
-        cut="ramp" if probes else f"of-{chunk_count(plan.snapshot.messages)}",
         policy_sha256=plan.snapshot.policy_sha256,
     )
     with ExitStack() as stack:

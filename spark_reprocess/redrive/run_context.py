@@ -8,7 +8,13 @@ from dataclasses import dataclass, field, replace
 from dlq_replay.rules.outgoing import redriven_entry, restored_entry
 from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.message import Message, SendEntry
-from spark_reprocess.archive.plan_lock import LOCK_SECONDS, LockHolder, LockView, plan_lock
+from spark_reprocess.archive.plan_lock import (
+    LOCK_SECONDS,
+    LockHolder,
+    LockUse,
+    LockView,
+    plan_lock,
+)
 from spark_reprocess.archive.storage.files import Archive, Probe, new_id
 from spark_reprocess.aws.actor import actor
 from spark_reprocess.aws.clients import Limit
@@ -25,9 +31,6 @@ class RunContext:
         request: what the operator asked for.
         destination: URL of the queue that messages go to.
         editor: makes messages of rows; the copy that it finds too large has no context.
-        cut: how messages are divided into chunks. Runs of a plan share the lock only if it is the
-            same, because other chunks' claims keep nobody away; and if they leave what is in doubt,
-            because another run may be sending that. Empty: shared with no other run.
         policy_sha256: of the policy that filled in the plan's actions, in hex; None without one.
         step: of which step of a ramp the messages are, from 1; 0 outside a ramp.
         unproven_groups: ids of the groups whose messages are parked at their first return.
@@ -40,7 +43,6 @@ class RunContext:
     plan_id: str
     destination: str
     editor: Editor = field(default_factory=Editor)
-    cut: str = ""
     policy_sha256: str | None = None
     run_id: str = field(default_factory=lambda: new_id(time.time()))
     who: str = field(default_factory=actor)
@@ -57,7 +59,8 @@ class RunContext:
         *progress* says whom the run waits for.
 
         Raises:
-            BusyError: another plan is being carried out, or an erase.
+            BusyError: another redrive or restore is going on, or an erase.
+            ArchiveError: the lock, or the marker of a run that has not ended, cannot be written.
         """
         if not self.request.execute:
             yield self
@@ -71,9 +74,7 @@ class RunContext:
     @property
     def lock_holder(self) -> LockHolder:
         """Who holds the plan lock for this run."""
-        shares = bool(self.cut) and self.request.in_doubt == "leave"
-        claims = f"{self.plan_id} {self.cut if shares else self.run_id}"
-        return LockHolder(self.run_id, claims, f"plan {self.plan_id}", self.who)
+        return LockHolder(self.run_id, LockUse.SEND, f"plan {self.plan_id}", self.who)
 
     @property
     def to_fifo(self) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_reprocess.archive.plan_lock import ANALYZE, LockHolder, plan_lock
+from spark_reprocess.archive.plan_lock import LockHolder, LockUse, plan_lock
 from spark_reprocess.archive.storage.files import Archive
 from tests.integration.spark_world import archive_of
 from tests.support.builders import message
@@ -52,7 +52,7 @@ def erasing(archive: Archive, limit_seconds: float, where: str) -> Iterator[subp
 
 def assert_unlocked(archive: Archive) -> None:
     """Take the plan lock: a BusyError says that it is still held."""
-    with plan_lock(archive, LockHolder("another", ANALYZE, "an analysis", "me")) as lock:
+    with plan_lock(archive, LockHolder("another", LockUse.ANALYZE, "an analysis", "me")) as lock:
         lock.require()
 
 

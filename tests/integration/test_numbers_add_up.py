@@ -16,7 +16,7 @@ from spark_reprocess.archive.ledger.claims import Claim, Result, timestamp
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.ledger.erasures import Erasure, mark_done, record_erasure
 from spark_reprocess.archive.ledger.open_set import read_messages
-from spark_reprocess.archive.ledger.run_results import close_runs
+from spark_reprocess.archive.ledger.run_results import write_result_files
 from spark_reprocess.archive.messages.dead_letter_schema import to_row
 from spark_reprocess.archive.messages.message_store import remove_messages, write_messages
 from spark_reprocess.archive.storage.files import Archive
@@ -150,7 +150,7 @@ class World:
         mark_done(self.archive, "e-1")
 
     def close(self, run_id: str) -> None:
-        assert close_runs(self.archive, (self.plan_of_run(run_id), run_id), time.time()) == ()
+        assert write_result_files(self.archive, (self.plan_of_run(run_id), run_id)) == ()
 
 
 @pytest.fixture(params=["open", "closed", "closed, with a stored open set"])

@@ -19,7 +19,7 @@ from dlq_replay.aws.returns_table import ReturnsTable
 from local_sqs.clock import VirtualClock
 from spark_reprocess.archive.ledger.claims import RunRecord, record_run
 from spark_reprocess.archive.ledger.disposition import Disposition
-from spark_reprocess.archive.ledger.run_results import close_runs
+from spark_reprocess.archive.ledger.run_results import write_result_files
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.command_line.terminal import print_line
@@ -225,7 +225,7 @@ def test_run_is_shown_with_its_reason_and_what_came_back(
 ) -> None:
     group, other = returned.groups
     if is_closed:
-        assert close_runs(returned.archive, (returned.plan_id, RUN), SENT_AT.timestamp()) == ()
+        assert write_result_files(returned.archive, (returned.plan_id, RUN)) == ()
     assert main(returned.words("show", RUN)) == 0
     shown = capsys.readouterr().out
     lines = {" ".join(line.split()) for line in shown.splitlines()}

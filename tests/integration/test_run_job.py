@@ -15,7 +15,7 @@ import pytest
 
 from dlq_replay.wire.context import FailureError
 from spark_reprocess.archive.messages.message_store import drain_ids
-from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
+from spark_reprocess.archive.plan_lock import LockHolder, LockUse, plan_lock
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.aws.actor import JOB_RUN_ID
 from spark_reprocess.command_line.cli import main
@@ -282,7 +282,7 @@ def test_a_run_that_meets_an_operators_redrive_does_the_rest_and_says_so(
 ) -> None:
     installation.park(parked(1), parked(2))
     archive = open_archive(installation.archive)
-    operator = LockHolder("run-0", "p-1", "plan p-1", "somebody")
+    operator = LockHolder("run-0", LockUse.SEND, "plan p-1", "somebody")
 
     with plan_lock(archive, operator):
         summary = installation.run()

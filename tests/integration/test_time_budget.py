@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_reprocess.archive.ledger.claims import Ledger, attempt_names
-from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
+from spark_reprocess.archive.plan_lock import LockHolder, LockUse, plan_lock
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.command_line.verb import NOT_ALL_SENT
 from spark_reprocess.command_line.verbs.redrive import exit_code_of
@@ -31,7 +31,7 @@ def clock(is_over: Callable[[], object]) -> Callable[[], float]:
 
 def is_free(desk: Desk) -> bool:
     """Whether another plan could be carried out at once."""
-    with plan_lock(desk.archive, LockHolder("another", "another", "another plan", "me")):
+    with plan_lock(desk.archive, LockHolder("another", LockUse.SEND, "another plan", "me")):
         return True
 
 

@@ -28,6 +28,7 @@ from spark_reprocess.archive.ledger.claims import (
     RUNS,
     SEALED,
     Ledger,
+    close_open_runs,
     run_path,
     timestamp,
 )
@@ -36,10 +37,10 @@ from spark_reprocess.archive.ledger.message_state import entries_of, strongest
 from spark_reprocess.archive.ledger.open_set import claimed_table
 from spark_reprocess.archive.ledger.run_results import (
     clear_plans,
-    close_runs,
     ledger_files,
     names_of,
     read_results,
+    write_result_files,
 )
 from spark_reprocess.archive.messages.message_index import find_attempts
 from spark_reprocess.errors import InputError
@@ -287,8 +288,13 @@ def closers(world: StoreAndQueue, number: int) -> list[Run]:
     """What the holders of the plan lock do beside sending, each of which may be killed, too."""
     now = world.now + world.random.choice(CLOCKS)
     oldest, run = timestamp(now - 1), ("p-1", "nobody")
+
+    def close(archive: Any) -> None:
+        close_open_runs(archive)
+        write_result_files(archive, run)
+
     acts: list[Callable[[Any], object]] = [
-        lambda archive: close_runs(archive, run, now),
+        close,
         lambda archive: clear_plans(archive, oldest),
     ]
     return [Run(world, f"closer-{number}", act=world.random.choice(acts)).start()]

@@ -36,7 +36,7 @@ from spark_reprocess.archive.ledger.open_set import (
     claimed_table,
     read_messages,
 )
-from spark_reprocess.archive.ledger.run_results import clear_plans, close_runs
+from spark_reprocess.archive.ledger.run_results import clear_plans, write_result_files
 from spark_reprocess.archive.messages.dead_letter_schema import to_row
 from spark_reprocess.archive.messages.message_store import (
     drain_of,
@@ -150,7 +150,7 @@ class Nights:
         if self.random.random() < 0.8:
             self.finish(-1)
             if self.random.random() < 0.8:
-                assert close_runs(self.archive, (plan_id, run_id), self.clock) == ()
+                assert write_result_files(self.archive, (plan_id, run_id)) == ()
 
     def finish(self, which: int = 0) -> None:
         """The result of a claim comes, maybe after its run was closed."""
@@ -165,7 +165,7 @@ class Nights:
     def close(self) -> None:
         runs = list_runs(self.archive)
         if runs:
-            assert close_runs(self.archive, self.random.choice(sorted(runs)), self.clock) == ()
+            assert write_result_files(self.archive, self.random.choice(sorted(runs))) == ()
 
     def clear(self) -> None:
         clear_plans(self.archive, timestamp(self.clock))

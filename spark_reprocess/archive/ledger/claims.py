@@ -26,6 +26,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from enum import IntEnum, auto
 from typing import NamedTuple
 
 from spark_reprocess.archive.ledger.disposition import DECIDED, Disposition
@@ -62,6 +63,17 @@ SEALED, CLEARED = "sealed", "cleared"
 
 RunName = tuple[str, str]
 """The plan's id, and the run's."""
+
+
+class RunState(IntEnum):
+    """How far a run is, by its files."""
+
+    OPEN = auto()  # it may claim and send, or it was killed and nobody has taken the lock since
+    CLOSING = auto()  # marked: it sends nothing of what it claims from now on
+    CLOSED = auto()  # its result file is there: readers need not list its claims
+
+
+_STATE_BY_KIND = {CLOSING: RunState.CLOSING, RESULTS: RunState.CLOSED}
 
 OUTCOMES = (*DECIDED, Disposition.FAILED, Disposition.IN_DOUBT)
 """What a result says of a message in one attempt."""
@@ -331,14 +343,29 @@ def run_records(archive: Archive, runs: Collection[RunName]) -> dict[RunName, Ru
     return {run: record for run, record in found.items() if record is not None}
 
 
-def list_runs(archive: Archive, plan_id: str = "") -> dict[RunName, bool]:
-    """List the runs of a plan, or of all; return of each whether it has its result file."""
+def list_runs(archive: Archive, plan_id: str = "") -> dict[RunName, RunState]:
+    """List the runs of a plan, or of all, with their states."""
     paths = archive.list(f"{RUNS}/{plan_id}".rstrip("/"))
-    found: dict[RunName, bool] = {}
+    states: dict[RunName, RunState] = {}
     for match in filter(None, map(_RUN_FILE.fullmatch, paths)):
         run = (match["plan_id"], match["run_id"])
-        found[run] = found.get(run, False) or match["kind"] == RESULTS
-    return found
+        state = _STATE_BY_KIND.get(match["kind"], RunState.OPEN)
+        states[run] = max(state, states.get(run, RunState.OPEN))
+    return states
+
+
+def close_open_runs(archive: Archive, own_run_id: str = "") -> None:
+    """Write the marker ``closing`` of every run that has neither this nor its result file.
+
+    For a run that has just taken the plan lock, before it reads any claim: what those runs claim
+    from now on, they do not send. Its own run stays open.
+
+    Raises:
+        ArchiveError: a marker cannot be written. Nothing may be sent then.
+    """
+    for run, state in list_runs(archive).items():
+        if state is RunState.OPEN and run[1] != own_run_id:
+            archive.create(run_path(*run, CLOSING), b"")
 
 
 def find_runs(archive: Archive, plan_id: str = "", run_id: str | None = None) -> list[RunRecord]:

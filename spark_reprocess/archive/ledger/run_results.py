@@ -34,6 +34,7 @@ from spark_reprocess.archive.ledger.claims import (
     Ledger,
     Result,
     RunName,
+    RunState,
     attempt_names,
     find_runs,
     list_runs,
@@ -41,7 +42,6 @@ from spark_reprocess.archive.ledger.claims import (
     run_path,
 )
 from spark_reprocess.archive.messages.message_store import opened
-from spark_reprocess.archive.plan_lock import running
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.records import (
     DAMAGE,
@@ -155,7 +155,7 @@ def ledger_files(archive: Archive, plan_id: str = "") -> tuple[list[str], Iterat
         The paths of the result files; and the attempts of the runs that have none, read lazily.
     """
     runs = list_runs(archive, plan_id)
-    closed = {run for run, is_closed in runs.items() if is_closed}
+    closed = {run for run, state in runs.items() if state is RunState.CLOSED}
     names: list[AttemptName] = []
     for plan in sorted({plan for plan, _ in runs.keys() - closed}):
         paths = [run_path(*run, RESULTS) for run in sorted(closed) if run[0] == plan]
@@ -208,24 +208,23 @@ def read_attempts(archive: Archive, names: Sequence[AttemptName]) -> Iterator[At
             yield from executor.map(read, names[start : start + _ATTEMPTS_AT_ONCE])
 
 
-def close_runs(archive: Archive, ended: RunName | None, now_seconds: float) -> tuple[str, ...]:
-    """Write the result files of the run that ends and of those that died; hold the plan lock.
+def write_result_files(archive: Archive, ended: RunName) -> tuple[str, ...]:
+    """Close the run that ends, and write its result file and those of runs that others closed.
 
-    A run died if it does not hold the lock any more, see ``running``. It stays open as long as a
-    claim of it is busy. Does not raise, so that no run fails after it has sent.
+    Those were closed when this run took the plan lock, or before, so most results that their tasks
+    still had to write are there by now. Runs that are open are left alone: if this run has lost the
+    lock, one of them holds it. Does not raise, so that no run fails after it has sent.
 
     Returns:
         A sentence for the operator if it failed: readers then open more files.
     """
     try:
-        is_running = running(archive)
-        runs = [run for run, is_closed in list_runs(archive).items() if not is_closed]
-        for run in sorted(runs, key=lambda run: (run != ended, run)):
-            is_over = run[1] not in is_running and not any(
-                attempt.is_busy(now_seconds, 0) for attempt in _claimed(archive, run)
-            )
-            if run == ended or is_over:
-                _close(archive, run)
+        states = list_runs(archive)
+        died = sorted(run for run, state in states.items() if state is RunState.CLOSING)
+        if states.get(ended) is RunState.OPEN:
+            died.insert(0, ended)
+        for run in died:
+            _close(archive, run)
     except (ArchiveError, pa.ArrowException, ValueError) as error:
         # The last two: Parquet cannot hold a value, such as a reason that is not valid Unicode.
         return (f"a run's results were not put into one file, so commands open more: {error}",)
@@ -263,7 +262,7 @@ def clear_plans(archive: Archive, oldest: str) -> None:
         archive.create(f"{RUNS}/{plan_id}/{SEALED}", b"")
         # Listed after the seal: a run that is not among them finds it.
         runs = list_runs(archive, plan_id)
-        for run in (run for run, is_closed in runs.items() if not is_closed):
+        for run in (run for run, state in runs.items() if state is not RunState.CLOSED):
             _close(archive, run)
         ledger = Ledger(archive, plan_id)
         with ThreadPoolExecutor(_CONCURRENT_READS, thread_name_prefix="ledger") as executor:

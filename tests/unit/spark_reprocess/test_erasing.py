@@ -20,7 +20,7 @@ from dlq_replay.retry import Retry
 from spark_reprocess.archive.ledger.claims import OUTCOMES, Claim, timestamp
 from spark_reprocess.archive.ledger.disposition import DECIDED, Disposition
 from spark_reprocess.archive.ledger.erasures import Erasure, erasures, mark_done, record_erasure
-from spark_reprocess.archive.ledger.run_results import close_runs
+from spark_reprocess.archive.ledger.run_results import write_result_files
 from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA, to_row
 from spark_reprocess.archive.messages.frames import read_files
 from spark_reprocess.archive.messages.message_index import find_rows
@@ -33,7 +33,7 @@ from spark_reprocess.archive.messages.message_store import (
     rows_named,
     write_messages,
 )
-from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
+from spark_reprocess.archive.plan_lock import LockHolder, LockUse, plan_lock
 from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.archive.storage.local import LocalArchive
 from spark_reprocess.aws.actor import Caller
@@ -97,7 +97,7 @@ DAYS = 30
 LONG_AGO = NOW - 40 * DAY
 D1, D2 = "20231005T000001Z-aaaaaa", "20231005T000002Z-bbbbbb"
 YOUNG = "20231114T000001Z-cccccc"
-REDRIVE = LockHolder("run-0", "p-1", "plan p-1", "you")
+REDRIVE = LockHolder("run-0", LockUse.SEND, "plan p-1", "you")
 
 
 @pytest.fixture(autouse=True)
@@ -344,7 +344,7 @@ def test_what_is_not_decided_never_expires(
     claim = Claim("run-1", "me@here", "why", "https://q", timestamp(LONG_AGO), ("claimed",))
     assert begin(archive, "p-2", seconds=LONG_AGO).claim("g-1", 1, 1, claim)
     if is_closed:
-        assert close_runs(archive, ("p-1", "run-1"), NOW) == ()
+        assert write_result_files(archive, ("p-1", "run-1")) == ()
 
     assert expired(archive, days=15).pending == 3
     assert ids_in(archive) == ["a", "claimed", "never-claimed"]
@@ -360,7 +360,7 @@ def test_decision_and_drain_must_both_be_old(archive: Archive, *, is_closed: boo
     attempted(archive, dict.fromkeys(sent, Disposition.SENT))
     attempted(archive, {"decided-later": Disposition.SENT}, "p-2", young)
     if is_closed:
-        assert close_runs(archive, ("p-1", "run-1"), NOW) == ()
+        assert write_result_files(archive, ("p-1", "run-1")) == ()
 
     found = expired(archive)
 

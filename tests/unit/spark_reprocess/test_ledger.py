@@ -22,6 +22,8 @@ from spark_reprocess.archive.ledger.claims import (
     Claim,
     Ledger,
     Result,
+    RunState,
+    close_open_runs,
     list_runs,
     open_ranges,
     plan_folder,
@@ -34,11 +36,10 @@ from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.ledger.erasures import Erasure, record_erasure
 from spark_reprocess.archive.ledger.message_state import STRENGTH, entries_of, states_of, strongest
 from spark_reprocess.archive.ledger.open_set import claimed_table, planned_states, read_messages
-from spark_reprocess.archive.ledger.run_results import clear_plans, close_runs, ledger_files
+from spark_reprocess.archive.ledger.run_results import clear_plans, ledger_files, write_result_files
 from spark_reprocess.archive.messages.dead_letter_schema import to_row
 from spark_reprocess.archive.messages.message_index import find_attempts, find_sender
 from spark_reprocess.archive.messages.message_store import write_messages
-from spark_reprocess.archive.plan_lock import LockHolder, plan_lock
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.errors import ArchiveError, InputError
 from tests.support.builders import message, queue_url
@@ -246,7 +247,7 @@ def run_of(archive: Archive, chunk: int, *ids: str, run_id: str = "run-1") -> No
 
 
 def closed(archive: Archive, run: tuple[str, str] = RUN) -> None:
-    assert close_runs(archive, run, NOW) == ()
+    assert write_result_files(archive, run) == ()
 
 
 def open_chunks(archive: Archive) -> list[int]:
@@ -273,12 +274,12 @@ def test_readers_say_the_same_whichever_runs_are_closed(
             Ledger(archive, one.plan_id).record("g-1", chunk, 1, one.later)
     write(archive, then, len(first) + 1)
 
-    is_closed = list_runs(archive)
+    states_of_runs = list_runs(archive)
     said = [
         attempt
         for attempt in attempts_of(archive)
         if attempt.name.chunk <= len(first)
-        or not is_closed[attempt.name.plan_id, attempt.claim.run_id]
+        or states_of_runs[attempt.name.plan_id, attempt.claim.run_id] is not RunState.CLOSED
     ]
     entries = entries_of(said, NOW, TTL)
     assert states(archive) == {one: entry.state for one, entry in entries.items()}
@@ -306,19 +307,23 @@ def test_result_that_comes_after_the_file_wins(archive: Archive) -> None:
     assert found.results == (sent("m-1"), refused)
 
 
-def test_dead_run_is_closed_once_nothing_of_it_is_busy(archive: Archive) -> None:
-    """By the next run that ends, of whichever plan, unless it still holds the plan lock."""
-    begin(archive, "p-1").claim("g-1", 1, 1, replace(claim("m-1"), ttl_seconds=60))
-    begin(archive, "p-2", "run-2")
-    run = ("p-2", "run-2")
+def test_run_that_ends_writes_result_files_of_dead_runs_and_leaves_open_ones_alone(
+    archive: Archive,
+) -> None:
+    """An open run holds the lock, if the one that ends has lost it."""
+    open_run, dead, ended = ("p-1", "open"), ("p-2", "dead"), ("p-2", "ended")
+    begin(archive, *dead).claim("g-1", 1, 1, claim("m-1", run_id="dead"))
+    close_open_runs(archive)
+    begin(archive, *ended)
+    begin(archive, *open_run)
 
-    assert close_runs(archive, run, NOW + 59) == ()
-    assert list_runs(archive) == {RUN: False, run: True}
-    with plan_lock(archive, LockHolder("run-1", "p-1", "plan p-1", "you")):
-        assert close_runs(archive, run, NOW + 60) == ()
-        assert list_runs(archive) == {RUN: False, run: True}
-    assert close_runs(archive, run, NOW + 60) == ()
-    assert list_runs(archive) == {RUN: True, run: True}
+    assert write_result_files(archive, ended) == ()
+
+    assert list_runs(archive) == {
+        open_run: RunState.OPEN,
+        dead: RunState.CLOSED,
+        ended: RunState.CLOSED,
+    }
 
 
 def drained(archive: Archive, drain_id: str, sent_at: datetime | None, *ids: str) -> None:
@@ -456,8 +461,7 @@ def test_of_two_that_close_a_run_one_writes_the_file(archive: Archive) -> None:
 def test_two_runs_of_a_plan_have_a_file_each(archive: Archive) -> None:
     run_of(archive, 1, "m-1")
     run_of(archive, 2, "m-2", run_id="run-2")
-    with plan_lock(archive, LockHolder("run-2", "p-1", "plan p-1", "you")):
-        closed(archive)
+    closed(archive)
     assert open_chunks(archive) == [2]
 
     closed(archive, ("p-1", "run-2"))
@@ -477,7 +481,7 @@ def test_run_that_cannot_be_closed_is_noted_and_stays_open(archive: Archive, rea
     begin(archive, "p-1").claim("g-1", 1, 1, replace(claim("m-1"), reason=reason))
     Ledger(archive, "p-1").record("g-1", 1, 1, [sent("m-1")])
 
-    (note,) = close_runs(DisturbedArchive(archive.root, [full], ".parquet"), RUN, NOW)
+    (note,) = write_result_files(DisturbedArchive(archive.root, [full], ".parquet"), RUN)
 
     assert "results were not put into one file" in note
     assert open_chunks(archive) == [1]

@@ -8,7 +8,7 @@ import pytest
 from spark_reprocess.archive.ledger.claims import timestamp
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.ledger.open_set import claimed_table
-from spark_reprocess.archive.ledger.run_results import close_runs
+from spark_reprocess.archive.ledger.run_results import write_result_files
 from spark_reprocess.inspect.outcomes import Outcome, sends_of_plan
 from tests.support.ledgers import NOW, MemoryArchive, settle
 
@@ -75,7 +75,7 @@ def test_message_with_several_results_counts_once(*, is_closed: bool) -> None:
     for number, (plan_id, run_id, message_id, outcome, detail) in enumerate(sends):
         settle(archive, plan_id, {message_id: outcome}, run_id, NOW + number, detail=detail)
     if is_closed:
-        assert close_runs(archive, ("p-1", "run-1"), NOW) == ()
+        assert write_result_files(archive, ("p-1", "run-1")) == ()
 
     rows = sends_of_plan(claimed_table(archive, NOW), "p-1").sort_by("message_id").to_pylist()
 

@@ -13,19 +13,20 @@ from pathlib import Path
 import pytest
 
 from local_sqs.clock import VirtualClock
+from spark_reprocess.archive.ledger.claims import RunState, list_runs
+from spark_reprocess.archive.ledger.run_results import write_result_files
 from spark_reprocess.archive.plan_lock import (
-    ANALYZE,
     LOCK_SECONDS,
     Life,
     LockClock,
     LockHolder,
     LockObserver,
+    LockUse,
     PlanLock,
     _Lock,
-    erase_holder,
     life_of,
     plan_lock,
-    running,
+    require_newest,
 )
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.local import LocalArchive
@@ -36,7 +37,7 @@ from spark_reprocess.redrive.sending.stop_signals import LOOK_SECONDS, StopSigna
 from spark_reprocess.redrive.stop import Stop, StopCause
 from tests.support.builders import NOW
 from tests.support.golden import assert_stored, stored_rows
-from tests.support.ledgers import DisturbedArchive
+from tests.support.ledgers import DisturbedArchive, begin
 
 
 @dataclass(frozen=True)
@@ -112,10 +113,10 @@ def locks(tmp_path: Path) -> Locks:
 def run(run_id: str, claims: str) -> LockHolder:
     match claims:
         case "analyze":
-            return LockHolder(run_id, ANALYZE, "an analysis", "me@here")
+            return LockHolder(run_id, LockUse.ANALYZE, "an analysis", "me@here")
         case "erase":
-            return erase_holder(run_id, "me@here")
-    return LockHolder(run_id, claims, f"plan {claims}", "me@here")
+            return LockHolder(run_id, LockUse.ERASE, "an erase", "me@here")
+    return LockHolder(run_id, LockUse.SEND, f"plan {claims}", "me@here")
 
 
 @dataclass
@@ -200,9 +201,8 @@ class Story:
 
 STORIES = {
     "another plan is refused": "r-1 takes p-1; r-2 takes p-2",
-    "runs of one plan share the lock until the last has ended": "r-1 takes p-1; r-2 takes p-1; "
-    "r-1 renews; r-1 trouble; r-2 trouble; r-3 takes p-2; r-2 releases; r-3 takes p-2; "
-    "r-1 releases; r-3 takes p-2",
+    "a second run of the same plan is refused": "r-1 takes p-1; r-2 takes p-1; r-1 renews; "
+    "r-1 trouble; r-2 takes p-1; r-1 releases; r-2 takes p-1",
     "a killed run counts as dead after the whole life of its lock": "r-1 takes p-1; r-1 dies; "
     "r-3 takes p-1; r-3 releases; r-2 takes p-2; r-2 releases; r-4 takes p-4",
     "a run that was killed long ago is watched all the same": "r-1 takes p-1; r-1 dies; +3600; "
@@ -214,11 +214,11 @@ STORIES = {
     "a run that renews its lock stays alive": "r-1 takes p-1; +119; r-1 renews; r-1 trouble; +119; "
     "r-1 renews; r-1 trouble; r-2 takes p-2",
     "a plan that comes between look and creation wins": "r-2 takes p-2 while r-1 takes p-1",
-    "another plan that comes before a sharer wins": "r-1 takes p-1; "
-    "r-3 takes p-1 while r-1 releases and r-2 takes p-2",
-    "a sharer that comes before another plan wins": "r-1 takes p-1; r-1 dies; "
-    "r-2 takes p-2 while r-3 takes p-1",
-    "a sharer that comes first is in nobody's way": "r-2 takes p-1 while r-1 takes p-1",
+    "a sharer that comes before another plan is in nobody's way": "r-1 takes p-1; r-1 dies; "
+    "r-2 takes p-2 while a-1 takes analyze",
+    "a sharer that comes first is in nobody's way": "a-2 takes analyze while a-1 takes analyze",
+    "of two runs of one plan that start together the first wins": "r-2 takes p-1 while "
+    "r-1 takes p-1",
     "a run that ended meanwhile is in nobody's way": "r-2 takes p-2 while r-1 takes p-1 and "
     "r-1 releases",
     **{
@@ -348,7 +348,7 @@ def test_files_say_who_does_what_and_unreleased_ones_alone_are_read(locks: Locks
         content = json.loads(locks.archive.read(lock.view.path) or b"")
 
     assert content == {
-        "holder": {"run_id": "r-1", "claims": "p-1", "what": "plan p-1", "who": "me@here"},
+        "holder": {"run_id": "r-1", "use": "send", "what": "plan p-1", "who": "me@here"},
         "since": "2023-11-14T22:13:20.000+00:00",
         "lock_seconds": 120.0,
         "renewals": 0,
@@ -411,20 +411,63 @@ def test_run_that_waits_for_the_lock_says_for_whom_and_how_long(locks: Locks) ->
     )
     assert last == "waiting: "
     lines.clear()
-    PlanLock(locks.archive, run("r-3", "p-2"), clock=locks.clock_of(), progress=progress)
+    PlanLock(locks.archive, run("a-1", "analyze"), clock=locks.clock_of(), progress=progress)
     assert lines == []
 
 
-def test_runs_that_may_hold_the_lock_are_those_that_nobody_found_dead(locks: Locks) -> None:
-    """A run that shares the lock does not watch those that it shares it with."""
-    for run_id in ("r-1", "r-2"):
-        locks.take(run(run_id, "p-1"))
-    locks.take(run("a-1", "analyze"))
-    assert running(locks.archive) == {"r-1", "r-2", "a-1"}
+@pytest.mark.parametrize("taker", ["p-1", "p-2", "erase"])
+def test_whoever_takes_the_lock_closes_all_runs_that_have_not_ended(
+    locks: Locks, taker: str
+) -> None:
+    """Of every plan, and before anything else: then no run sends what it claims later."""
+    archive = locks.archive
+    for plan_id, run_id in (("p-1", "r-1"), ("p-2", "r-2"), ("p-2", "r-3")):
+        begin(archive, plan_id, run_id)
+    assert write_result_files(archive, ("p-2", "r-3")) == ()
+    with locks.hold(run("a-1", "analyze")):
+        assert set(list_runs(archive).values()) == {RunState.OPEN, RunState.CLOSED}
 
-    with locks.hold(run("r-3", "p-3")):
-        assert running(locks.archive) == {"a-1", "r-3"}
-    assert running(locks.archive) == {"a-1"}
+    with locks.hold(run("r-4", taker)):
+        assert list_runs(archive) == {
+            ("p-1", "r-1"): RunState.CLOSING,
+            ("p-2", "r-2"): RunState.CLOSING,
+            ("p-2", "r-3"): RunState.CLOSED,
+        }
+
+
+def test_run_that_takes_the_lock_again_does_not_close_itself(locks: Locks) -> None:
+    begin(locks.archive, "p-1", "r-1")
+
+    with locks.hold(run("r-1", "p-1")):
+        assert list_runs(locks.archive) == {("p-1", "r-1"): RunState.OPEN}
+
+
+def test_run_that_cannot_close_the_others_releases_the_lock(locks: Locks) -> None:
+    def fail() -> None:
+        raise ArchiveError("no room")
+
+    begin(locks.archive, "p-1", "r-1")
+    locks.archive.before_create.extend([fail, lambda: None])
+
+    with pytest.raises(ArchiveError, match="no room"), locks.hold(run("r-2", "p-1")):
+        raise AssertionError("it must not begin")
+
+    with locks.hold(run("r-3", "p-1")):
+        pass
+
+
+def test_run_that_lost_the_lock_before_it_wrote_its_record_finds_that_out(locks: Locks) -> None:
+    """Whoever took the lock may have listed the runs before. Tasks might look too late."""
+    first = locks.take(run("r-1", "p-1"))
+    locks.take(run("a-1", "analyze"))
+    require_newest(locks.archive, first.view)
+    locks.take(run("r-2", "p-2"))
+
+    with pytest.raises(ArchiveError, match="another run has taken the lock"):
+        require_newest(locks.archive, first.view)
+    locks.archive.cannot_read.add("locks/000002.json")
+    with pytest.raises(ArchiveError, match="no answer"):
+        require_newest(locks.archive, first.view)
 
 
 MARKER = stop_marker("p-1", "r-1", "s-1")

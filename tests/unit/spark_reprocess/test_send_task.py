@@ -22,15 +22,15 @@ from spark_reprocess.archive.ledger.claims import CHUNK_MESSAGES, Claim, Ledger,
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.ledger.message_state import states_of, strongest
 from spark_reprocess.archive.ledger.open_set import claimed_table
-from spark_reprocess.archive.ledger.run_results import close_runs
+from spark_reprocess.archive.ledger.run_results import write_result_files
 from spark_reprocess.archive.messages.dead_letter_schema import (
     ARROW_SCHEMA,
     SENDING_COLUMNS,
     to_row,
 )
-from spark_reprocess.archive.plan_lock import LockView
+from spark_reprocess.archive.plan_lock import LockUse, LockView
 from spark_reprocess.archive.storage.files import Archive, open_archive
-from spark_reprocess.errors import ArchiveError
+from spark_reprocess.errors import ArchiveError, BusyError
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.redrive.resolving.editor import CHANGES
 from spark_reprocess.redrive.run_context import RunContext
@@ -127,7 +127,7 @@ def refusing(message_id: str, answer: SendResult = REFUSED) -> FakeQueue:
 
 
 def test_open_messages_are_sent_and_recorded(bench: Bench) -> None:
-    queue, locked = FakeQueue(), replace(CONTEXT, lock=LockView(7, "p-1", 120))
+    queue, locked = FakeQueue(), replace(CONTEXT, lock=LockView(7, LockUse.SEND, 120))
 
     assert bench.settle(queue, [item("m-1"), item("m-2")], locked) == ["sent", "sent"]
     assert sorted(entry.body for entry in queue.sent) == ["body of m-1", "body of m-2"]
@@ -230,7 +230,7 @@ def test_claim_that_a_closed_run_made_too_late_counts_for_tasks_as_for_readers(
     begin(bench.archive, "p-1", "run-0")
     if not is_late:
         bench.leave_claim("m-1", age=901)
-    assert close_runs(bench.archive, ("p-1", "run-0"), time.time()) == ()
+    assert write_result_files(bench.archive, ("p-1", "run-0")) == ()
     if is_late:
         bench.leave_claim("m-1", age=901)
     read = strongest(claimed_table(bench.archive), "message_id").to_pylist()
@@ -340,28 +340,18 @@ def test_calls_may_begin_only_in_the_first_part_of_a_claims_life(bench: Bench) -
     assert asked == [began + 0.7 * REQUEST.claim_ttl_seconds]
 
 
-def test_runs_of_one_plan_share_the_lock_whatever_kind_of_queue_they_send_to() -> None:
-    claims = [
-        replace(context, cut=cut, run_id=run_id).lock_holder.claims
-        for context, cut, run_id in (
-            *((CONTEXT, "of-2", "run-1"), (FIFO, "of-2", "run-2"), (CONTEXT, "of-3", "run-3")),
-            *((CONTEXT, "", "run-4"), (CONTEXT, "", "run-5")),
-        )
-    ]
-    assert claims[0] == claims[1]
-    assert len(set(claims)) == 4
-
-
-@pytest.mark.parametrize("in_doubt", ["send", "arrived"])
-def test_run_that_decides_about_what_is_in_doubt_shares_the_lock_with_no_run(in_doubt: str) -> None:
-    """By a wrong clock, what another run is sending at this moment is in doubt."""
-    request = replace(REQUEST, in_doubt=in_doubt)
-    first, second = (
-        replace(CONTEXT, request=request, cut="of-2", run_id=run_id).lock_holder.claims
-        for run_id in ("run-1", "run-2")
-    )
-
-    assert len({first, second, replace(CONTEXT, cut="of-2").lock_holder.claims}) == 3
+def test_a_second_run_is_refused_whatever_its_plan_and_hears_of_the_first(
+    archive: Archive,
+) -> None:
+    request = replace(REQUEST, execute=True)
+    with replace(CONTEXT, request=request).locked(archive):
+        for plan_id in ("p-1", "p-2"):
+            second = replace(CONTEXT, request=request, plan_id=plan_id, run_id="run-2")
+            with (
+                pytest.raises(BusyError, match=r"plan p-1 is .* by me@here since 20.*run run-1"),
+                second.locked(archive),
+            ):
+                raise AssertionError("two runs at once")
 
 
 CHUNKS = 4

@@ -15,7 +15,7 @@ from dlq_replay.wire.context import FailureError
 from dlq_replay.wire.message import Message
 from spark_reprocess.archive.ledger.claims import OUTCOMES, Claim, Result, timestamp
 from spark_reprocess.archive.ledger.disposition import Disposition
-from spark_reprocess.archive.ledger.run_results import close_runs
+from spark_reprocess.archive.ledger.run_results import write_result_files
 from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA, Row, to_row, to_table
 from spark_reprocess.archive.messages.message_store import (
     drain_ids,
@@ -81,7 +81,7 @@ def archive(tmp_path: Path, request: pytest.FixtureRequest) -> Archive:
     begin(archive, "p-2").claim("g-1", 1, 1, claim("copy-2", seconds=NOW + 600.0))
     if request.param == "closed":
         for plan_id in ("p-1", "p-2"):
-            assert close_runs(archive, (plan_id, "run-1"), NOW) == ()
+            assert write_result_files(archive, (plan_id, "run-1")) == ()
     return archive
 
 
