@@ -420,6 +420,9 @@ def test_group_is_shown_as_stopped_with_the_reason_until_somebody_decides_again(
     assert_page("a group that is stopped", pages[1], archive)
     assert "groups: 1 stopped" in printed
     assert f"stopped: {why}; decide again" in printed
-    assert 'class="status stopped"' not in browser.get("/").text
+    assert 'class="status stopped"' in pages[0]
+    groups = browser.get("/").text
+    assert group_id in groups
+    assert 'class="status stopped"' not in groups
     after = browser.get(f"/groups/{group_id}").text
     assert_page("a group that was stopped", after, archive)

@@ -76,6 +76,7 @@ def test_the_address_works_once(archive: Archive) -> None:
     said = {one.strip() for one in cookie.split(";")}
     assert {"HttpOnly", "SameSite=Strict", f"Path={BASE}"} <= said
     assert "Domain" not in cookie
+    assert "</html>" in first.text
     assert "token" not in first.text
     assert first.headers["referrer-policy"] == "no-referrer"
 
@@ -222,6 +223,7 @@ def test_a_fault_of_ours_ends_one_request_alone(
         answer = browser.get("/")
 
     assert answer.status_code == 500
+    assert "That did not work." in answer.text
     assert "secret" not in answer.text
     assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
     assert browser.get("/").status_code == 200

@@ -112,7 +112,9 @@ def test_dry_run_shows_some_messages_before_and_after(
     argv = ["redrive", "--archive", archive.root, "--plan", plan, "--to-queue-url", destination.url]
 
     assert main(argv) == 0
-    assert "message m-" not in capsys.readouterr().out  # A log is no place for words of messages.
+    logged = capsys.readouterr().out
+    assert "dry run: nothing was sent" in logged
+    assert "message m-" not in logged  # A log is no place for words of messages.
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("NO_COLOR", "1")
     assert main([*argv, "--mask", "grüße"]) == 0

@@ -70,6 +70,7 @@ def test_every_copy_of_a_dead_letter_goes_and_plans_go_on_with_the_rest(
     plan = reported(spark, archive)
     again = message("m-jane-2", '{"name":"Jane"}', context(first_id="f-jane", plan_id="p-0"))
     archive_of(tmp_path, [again, parked(6)], drain_id=LATER)
+    assert b"Jane" in everything(archive)
 
     summary = erased(spark, archive, "m-jane", "m-nobody")
 
@@ -148,6 +149,7 @@ def test_no_file_of_the_archive_quotes_an_erased_message_or_a_condition(
             run_on_glue(["--JOB_RUN_ID", run_id, "--command-line", command], main)
         result = read_result(archive, run_id)
         assert result
+        assert result.answer + result.errors, words
         assert NAME not in result.answer + result.errors, words
         return result.exit_code
 
@@ -179,6 +181,7 @@ def test_no_file_of_the_archive_quotes_an_erased_message_or_a_condition(
 
 def test_half_written_file_of_a_killed_drain_goes_too(spark: Spark, tmp_path: Path) -> None:
     archive = archive_of(tmp_path, [parked(0), message("m-jane", "Jane")])
+    assert b"Jane" in everything(archive)
     half_written = tmp_path / "messages" / f"drain={LATER}" / ".writing-x"
     half_written.parent.mkdir()
     half_written.write_text("Jane")
@@ -200,6 +203,8 @@ def test_a_plan_s_condition_that_names_the_person_goes_and_the_plan_goes_on(
     others = "body NOT LIKE '%Jane%' AND message_id < 'm-004'"
     of_others = planned(archive, where=others, chosen=("m-000", "m-002"))
     of_jane = planned(archive, where="body LIKE '%Jane%'", chosen=("m-jane",))
+    for path in (of_others, of_jane):
+        assert "Jane" in Path(path).read_text()
 
     erased(spark, archive, "m-jane")
 
@@ -229,6 +234,7 @@ def test_an_analysis_that_goes_on_keeps_an_erase_away_and_its_report_is_found_la
                 refusals.append(str(error))
 
     analyze(spark, AnalyzeOptions(archive.root), progress=erase_meanwhile)
+    assert b"Jane" in everything(archive)
     erased(spark, archive, "m-jane")
 
     assert b"Jane" not in everything(archive)

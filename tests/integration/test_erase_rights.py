@@ -95,6 +95,9 @@ def erased(started_spark: Spark) -> Erased:
             )
         expired = list(aws.calls)
         store_command(archive, ["collect", "--where", "body LIKE 'Jane%'"])
+        before = s3.list_objects_v2(Bucket=bucket)["Contents"]
+        before = [s3.get_object(Bucket=bucket, Key=one["Key"])["Body"].read() for one in before]
+        assert sum(b"Jane" in one for one in before) >= 2, "a file of messages, and a command"
         aws.calls.clear()
         argv = ["erase", "--archive", archive.root, "--id", "m-jane", "--failure-table", "failures"]
 

@@ -529,7 +529,9 @@ def test_a_pipe_in_place_of_the_mapping_is_paused_and_resumed_and_no_fault(
         "pipe ours: RUNNING\nmain: no limit (the circuit breaker is off); what gathered in the DLQ "
         "is replayed at once, after the backoff of each message\n"
     )
-    assert "paused" not in capsys.readouterr().out
+    doctored = capsys.readouterr().out
+    assert "0 broken, 0 at risk" in doctored
+    assert "paused" not in doctored
 
 
 def test_a_mapping_is_paused_and_no_test_message_sent_until_it_is_resumed(
@@ -765,7 +767,9 @@ def test_status_says_the_limit_and_what_waits(stack: str, capsys: Capture) -> No
     for _ in range(3):
         sqs.send_message(QueueUrl=url, MessageBody="held", DelaySeconds=900)
     assert run("status", "--stack", stack) == 0
-    assert "circuit breaker" not in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "archive s3://dead-letters/archive at " in out
+    assert "circuit breaker" not in out
 
     seconds = int(now.timestamp())
     limited = {"limit": 1, "since": seconds - 720, "silent_since": seconds - 1230}

@@ -134,7 +134,10 @@ def test_large_json_is_cut_inside_and_stays_json() -> None:
     ],
 )
 def test_a_secret_is_hidden_however_it_is_wrapped(body: str) -> None:
-    assert "hunter2" not in excerpt(body, Masks())
+    shown = excerpt(body, Masks())
+
+    assert "***" in shown
+    assert "hunter2" not in shown
 
 
 def test_a_masked_field_is_hidden_with_all_below_it() -> None:
