@@ -7,6 +7,5 @@
 ``on_glue``        runs a verb of the Spark job as a run of the stack's AWS Glue job
 ``verbs/``         one module for each verb that is not the Spark job's
 ``stack/``         the checks of ``doctor``
-``simulation``     the computation of ``simulate``
 =================  ==========================================================================
 """

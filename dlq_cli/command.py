@@ -38,7 +38,6 @@ _OWN = {
     "rehearse": Entry(Section.GROUP, "invoke your function with its messages; uses no queue"),
     "console": Entry(Section.STACK, "a web page on this machine: see, decide, edit, redrive"),
     "doctor": Entry(Section.STACK, "check queues, function and trigger; say what to change"),
-    "simulate": Entry(Section.STACK, "what a replay policy would do in an outage"),
 }
 
 ALL_VERBS: Mapping[str, Entry] = {**cli.VERBS, **_OWN}

@@ -3,7 +3,7 @@
 The widgets are those of the dashboard's body. Their metrics are those that the product's own code
 publishes in a simulated day: now and then a message that can never succeed, and at noon an outage
 of the consumer for an hour. What SQS publishes is counted on the simulated queues; the durations of
-Lambda are the simulator's estimates.
+Lambda are those of the documented costs.
 """
 
 import json
@@ -22,7 +22,6 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-from dlq_cli.simulation import EVENT_SECONDS, MESSAGE_SECONDS
 from dlq_replay.replaying.breaker_worker import BreakerWorker
 from dlq_replay.replaying.measures import (
     MAIN_QUEUE_DIMENSION,
@@ -34,6 +33,7 @@ from dlq_replay.replaying.measures import (
 from dlq_replay.rules.breaker import BreakerRules
 from dlq_replay.rules.failures import Failure
 from dlq_replay.wire.message import Message, SendEntry
+from scripts.generate_docs import EVENT_SECONDS, MESSAGE_SECONDS
 from tests.contract.cloudformation import Stack as Template
 from tests.contract.cloudformation import load_template
 from tests.simulation.event_source import EventSource, run

@@ -10,22 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dlq_cli.simulation import (
-    EVENT_MESSAGES,
-    LAMBDA_ARM64_PER_GB_SECOND,
-    LAMBDA_PER_INVOCATION,
-    MILLION,
-    SQS_BATCH_ENTRIES,
-    SQS_PER_REQUEST,
-    Scenario,
-    lambda_dollars,
-    simulate,
-)
 from dlq_replay.aws.breaker_table import read_deletions
 from dlq_replay.replaying.measures import Metric
 from dlq_replay.rules.breaker import BreakerRules
 from dlq_replay.rules.decision import ParkReason
-from spark_reprocess.figures import duration, quantity
 from tests.contract.cloudformation import Stack
 from tests.contract.template import ALL_PARTS, TEMPLATE, as_list, statements_of
 
@@ -33,6 +21,9 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "README-SAR.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- /generated -->)", re.DOTALL)
 
+SQS_PER_REQUEST = 0.40e-6
+LAMBDA_PER_INVOCATION = 0.20e-6
+LAMBDA_ARM64_PER_GB_SECOND = 0.0000133334
 ALARM_METRIC, CUSTOM_METRIC, DASHBOARD = 0.10, 0.30, 3.00
 METRIC_READ = 0.01e-3
 S3_PUT, S3_GB_MONTH, DPU_HOUR = 0.005e-3, 0.023, 0.308
@@ -49,6 +40,27 @@ MESSAGE_GB = 2048e-9
 REQUESTS_PER_PARKED, PUTS_PER_PARKED, PARKED_PER_SECOND = 0.35, 0.0205, 1600
 """Of drain, analyze and redrive together; docs/growth.md has the formulas."""
 
+MILLION = 1_000_000
+
+SQS_BATCH_ENTRIES = 10
+"""The most messages in one receive, send or delete."""
+
+FUNCTION_GB = 0.25
+EVENT_MESSAGES = 100
+"""Of the template: memory of the function, and the most messages in one invocation."""
+
+EVENT_SECONDS = 0.1
+MESSAGE_SECONDS = 0.003
+"""Duration of an invocation, and the part that each message adds: a conservative estimate.
+
+``make bench`` measures 2 ms of CPU time for one message and about 25 ms for a hundred; a function
+of 256 MB has a seventh of a CPU."""
+
+OUTAGE_DOLLARS, HELD_OUTAGE_DOLLARS = 0.94, 1.23
+"""Of a million messages of an outage of an hour, without and with the circuit breaker.
+
+Simulated with the rules of the function: replays, holds, and the consumer's requests."""
+
 Lines = Iterable[str]
 
 
@@ -63,23 +75,11 @@ def dollars(amount: float) -> str:
     return f"${amount:,.2f}"
 
 
-def breaker_savings() -> Lines:
-    """What the circuit breaker saves in an outage: docs/breaker.md."""
-    heading = (
-        *("outage", "failed tries", "parked", "highest load after it, a second"),
-        "last message through after",
-    )
-    rows = []
-    for hours in (1, 4):
-        for name in ("without", "with"):
-            one = simulate(Scenario(hours * 3600, 10), has_breaker=name == "with")
-            row = (
-                *(f"{hours} h, {name}", quantity(one.failed_tries)),
-                *(quantity(one.parked), quantity(one.peak_load)),
-                duration(one.last_through_seconds),
-            )
-            rows.append(row)
-    return table(heading, rows)
+def lambda_dollars(invocations: float, messages: float) -> float:
+    """Return the cost of *invocations* that have so many *messages* together."""
+    seconds = invocations * EVENT_SECONDS + messages * MESSAGE_SECONDS
+    time_dollars = seconds * FUNCTION_GB * LAMBDA_ARM64_PER_GB_SECOND
+    return invocations * LAMBDA_PER_INVOCATION + time_dollars
 
 
 def million_replays(messages_per_request: int, messages_per_event: int) -> tuple[float, float]:
@@ -123,8 +123,6 @@ def costs() -> Lines:
     alarms = watched * ALARM_METRIC
     free = (watched - FREE_ALARM_METRICS) * ALARM_METRIC
     batched, single = (sum(million_replays(*each)) for each in ((10, 100), (1, 1)))
-    hour = Scenario(3600, MILLION / 3600)
-    held, unheld = (simulate(hour, has_breaker=has) for has in (True, False))
     looks, tries = 21, 21 * 5
     never = (3 * looks + tries) / SQS_BATCH_ENTRIES * SQS_PER_REQUEST * MILLION
     never += lambda_dollars(looks * MILLION / EVENT_MESSAGES, looks * MILLION)
@@ -149,8 +147,8 @@ month: {MINUTES:,} reads of its metrics, one in each minute of an hour in which 
 otherwise nothing |
 | a million replays | **{dollars(batched)}** if messages arrive in full batches, \
 **{dollars(single)}** if one by one |
-| a million messages of an outage of an hour | **{dollars(unheld.dollars_per_million)}**, with the \
-circuit breaker **{dollars(held.dollars_per_million)}**: replays, holds and your consumer's \
+| a million messages of an outage of an hour | **{dollars(OUTAGE_DOLLARS)}**, with the \
+circuit breaker **{dollars(HELD_OUTAGE_DOLLARS)}**: replays, holds and your consumer's \
 requests |
 | a million messages that never succeed | **{dollars(never)}**: 20 replays each, then parked; \
 **{dollars(never_held)}** if the circuit breaker first holds them, 12 hours each |
@@ -280,7 +278,6 @@ def _condition(statement: Mapping[str, Any]) -> str:
 
 
 BLOCKS: Mapping[str, Callable[[], Lines]] = {
-    "breaker-savings": breaker_savings,
     "costs": costs,
     "endpoints": endpoints,
     "prices": prices,

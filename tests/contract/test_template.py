@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from dlq_cli.simulation import EVENT_MESSAGES, FUNCTION_GB, Scenario, policy_of, simulate
 from dlq_replay import __version__
 from dlq_replay.settings import ReplaySettings
+from scripts.generate_docs import EVENT_MESSAGES, FUNCTION_GB
 from spark_reprocess.command_line.cli import parse
 from spark_reprocess.erase.erase import EraseOptions
 from spark_reprocess.glue_job import command_of
@@ -36,6 +36,7 @@ from tests.contract.template import (
     pins_of,
     statements_of,
 )
+from tests.simulation.outage import Outage, Scenario
 from tests.support.golden import assert_stored, stored_texts
 
 FAILURE_TABLE_ARN = "arn:aws:dynamodb:us-east-1:123456789012:table/FailureTable"
@@ -239,25 +240,24 @@ def test_the_url_of_your_dlq_has_the_domain_of_the_partition() -> None:
 # --- The defaults
 
 
-def test_the_simulator_starts_from_the_template() -> None:
+def test_the_documented_costs_are_those_of_the_template() -> None:
     stack = Stack.of(TEMPLATE)
-    main = stack.resources["MainQueue"]["Properties"]
-    rules, policy = ReplaySettings.from_env(environment_of(stack)).policy, policy_of()
-
-    assert (rules.max_attempts, rules.backoff) == (policy.max_attempts, policy.backoff)
-    assert rules.max_age_seconds is policy.max_age_seconds is None
-    assert main["RedrivePolicy"]["maxReceiveCount"] == Scenario(1, 1).max_receive_count
-    assert main.get("VisibilityTimeout", 30) == Scenario(1, 1).visibility_timeout_seconds
-    assert function_of(stack)["MemorySize"] == FUNCTION_GB * 1024
     events = stack.resources["ReplayFunctionDeadLetters"]["Properties"]
+
+    assert function_of(stack)["MemorySize"] == FUNCTION_GB * 1024
     assert int(events["BatchSize"]) == EVENT_MESSAGES
 
 
-def test_the_defaults_survive_an_hour() -> None:
-    """Without the breaker, also if the first failed try makes a dead letter."""
-    hour = Scenario(3600, 10.0)
-    for outage in (hour, replace(hour, visibility_timeout_seconds=0, max_receive_count=1)):
-        assert simulate(outage, has_breaker=False).parked_share < 0.001
+def test_the_worlds_of_outages_are_those_of_the_template() -> None:
+    stack = Stack.of(TEMPLATE)
+    main = stack.resources["MainQueue"]["Properties"]
+    rules = ReplaySettings.from_env(environment_of(stack)).policy
+    of_worlds = Outage(Scenario(rate=0)).policy
+
+    assert (rules.max_attempts, rules.backoff) == (of_worlds.max_attempts, of_worlds.backoff)
+    assert rules.max_age_seconds is of_worlds.max_age_seconds is None
+    assert main["RedrivePolicy"]["maxReceiveCount"] == Outage.MAX_RECEIVES
+    assert main.get("VisibilityTimeout", 30) == Scenario().visibility_seconds
 
 
 # --- Rights

@@ -52,7 +52,6 @@ def run(
         "status",
         "show m-001",
         "show g- --out -",
-        "simulate",
         "--print-completion bash",
         "decide g- discard",
     ],

@@ -127,6 +127,16 @@ def test_an_outage_that_is_seen_late_or_in_part_is_never_worse_than_without(
     assert world.parked <= min(most_parked, without.parked)
 
 
+@pytest.mark.parametrize(("hours", "least", "most"), [(2, 0.0, 0.0), (4, 0.25, 0.35)])
+def test_without_a_breaker_the_defaults_park_nothing_of_two_hours(
+    hours: int, least: float, most: float
+) -> None:
+    """These are figures of the README."""
+    world = Outage(Scenario(0.1, hours * HOUR, after_seconds=0, has_breaker=False)).run()
+
+    assert least <= world.parked / len(world.letters) <= most
+
+
 @zeros
 @pytest.mark.parametrize(
     ("hours", "per_minute", "last_minutes"), [(2, 15, 55), (4, 6, 95), (8, 4, 125)]
