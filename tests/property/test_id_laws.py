@@ -1,0 +1,157 @@
+"""Laws of the rules about ids, over random archives and plans."""
+
+from collections import defaultdict
+from itertools import count
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_reprocess.archive.ledger.disposition import WORK, Disposition
+from spark_reprocess.redrive.ids.chunks import with_chunks
+from spark_reprocess.redrive.ids.columns import DESTINATION, DETAIL, DISPOSITION, PARKED_QUEUE
+from spark_reprocess.redrive.ids.dispositions import with_dispositions, with_states
+from spark_reprocess.redrive.ids.limit import limited
+from spark_reprocess.redrive.ids.order import keep_groups_whole, with_waiting
+from spark_reprocess.redrive.ids.origins import Queues, with_origins
+from spark_reprocess.redrive.ids.room import with_room
+from spark_reprocess.redrive.ids.steps import drawn_step
+from tests.support.builders import queue_url
+from tests.support.id_rows import dispositions_in
+from tests.support.random_plans import RandomPlans, random_plans
+
+QUEUES = Queues(
+    queue_url("main.fifo"), queue_url("parked"), is_named=False, dead_letter_queue="dlq"
+)
+SEEDS = st.integers(0, 2**32)
+NOBODY = pa.array([], pa.string())
+
+
+def resolved(plans: RandomPlans, *, keeps_order: bool = True) -> pa.Table:
+    rows = with_room(with_origins(plans.rows, QUEUES), 2800)
+    rows = with_dispositions(
+        with_states(rows, plans.states),
+        plans.actions,
+        to_fifo=True,
+        in_doubt="leave",
+        requires_room=True,
+        stopped=plans.stopped,
+    )
+    if not keeps_order:
+        return rows
+    return with_waiting(keep_groups_whole(rows), with_origins(plans.elsewhere, QUEUES))
+
+
+def order_of(row: dict[str, Any]) -> tuple[Any, ...]:
+    number = row["sequence_number"]
+    digits = -1 if number is None else len(number)
+    return digits, number or "", row["sent_at"], row["message_id"]
+
+
+def lanes(*tables: pa.Table) -> list[list[dict[str, Any]]]:
+    """The messages of each message group of each parked queue, as SQS received them."""
+    by_lane = defaultdict[Any, list[dict[str, Any]]](list)
+    for table in tables:
+        for row in table.to_pylist():
+            if row["message_group_id"] is not None:
+                by_lane[row[PARKED_QUEUE], row["message_group_id"]].append(row)
+    return [sorted(lane, key=order_of) for lane in by_lane.values()]
+
+
+@given(SEEDS)
+def test_no_message_passes_one_of_its_message_group_that_stays(seed: int) -> None:
+    plans = random_plans(seed, 5)
+    elsewhere = with_origins(plans.elsewhere, QUEUES)
+
+    for lane in lanes(resolved(plans), elsewhere):
+        first_that_stays = None
+        for row in lane:
+            disposition = row.get(DISPOSITION)
+            if first_that_stays is not None:
+                assert disposition != "send"
+                if disposition == "waits":
+                    assert row[DETAIL] == first_that_stays
+            elif disposition is None or Disposition(disposition).blocks_group:
+                assert disposition != "waits"
+                first_that_stays = row["message_id"]
+
+
+@given(SEEDS, st.booleans())
+def test_each_message_has_one_disposition_and_a_destination_if_it_goes(
+    seed: int, keeps_order: bool
+) -> None:
+    plans = random_plans(seed, 5)
+
+    rows = resolved(plans, keeps_order=keeps_order)
+
+    assert rows["message_id"].to_pylist() == plans.rows["message_id"].to_pylist()
+    for row in rows.to_pylist():
+        assert Disposition(row[DISPOSITION])
+        if row[DISPOSITION] in WORK:
+            assert row[DESTINATION] == QUEUES.destination
+            assert row[PARKED_QUEUE] == "123456789012/parked"
+            assert row["group_id"] not in plans.stopped or row[DISPOSITION] != "send"
+
+
+@given(SEEDS, st.integers(1, 30), st.booleans())
+def test_a_limit_is_never_exceeded_and_divides_no_message_group(
+    seed: int, limit: int, to_fifo: bool
+) -> None:
+    before = with_chunks(resolved(random_plans(seed, 5)), 3)
+
+    after = limited(before, limit, to_fifo=to_fifo)
+
+    old = dispositions_in(before)
+    new = dispositions_in(after)
+    changed = {one for one in old if old[one] != new[one]}
+    assert {old[one] for one in changed} <= set(map(str, WORK))
+    assert {new[one] for one in changed} <= {"over_limit"}
+    assert sum(disposition in WORK for disposition in new.values()) <= limit
+    if to_fifo:
+        of_groups = defaultdict[Any, set[bool]](set)
+        for row in after.to_pylist():
+            if old[row["message_id"]] in WORK and row["message_group_id"] is not None:
+                of_groups[row["message_group_id"]].add(row["message_id"] in changed)
+        assert all(len(are_over) == 1 for are_over in of_groups.values())
+
+
+@settings(max_examples=50)
+@given(SEEDS, st.integers(1, 4))
+def test_steps_send_each_message_once_and_in_order(seed: int, most: int) -> None:
+    plans = random_plans(seed, 5)
+    rows = resolved(plans)
+    wanted = dict.fromkeys(plans.actions, most)
+    taken = list[str]()
+    step_of = dict[str, int]()
+
+    for number in count():
+        ids = pa.array(taken, pa.string())
+        step = drawn_step(rows, wanted, ids, NOBODY, in_order=True, units=2)
+        if not step.num_rows:
+            break
+        drawn = step["message_id"].to_pylist()
+        assert not set(drawn) & set(taken)
+        assert max(step["group_id"].value_counts().field("counts").to_pylist()) <= most
+        taken += drawn
+        step_of |= dict.fromkeys(drawn, number)
+
+    to_send = {one for one, disposition in dispositions_in(rows).items() if disposition == "send"}
+    assert set(taken) == to_send
+    for lane in lanes(rows):
+        steps_of = [step_of[row["message_id"]] for row in lane if row["message_id"] in to_send]
+        assert steps_of == sorted(steps_of)
+
+
+def test_the_order_of_the_rows_does_not_matter() -> None:
+    plans = random_plans(7, 40)
+    expected = dispositions_in(resolved(plans))
+    numbers = list(range(plans.rows.num_rows))
+    Random(1).shuffle(numbers)
+
+    shuffled = RandomPlans(
+        plans.rows.take(numbers), plans.elsewhere, plans.states, plans.actions, plans.stopped
+    )
+
+    assert dispositions_in(resolved(shuffled)) == expected

@@ -1,0 +1,107 @@
+"""Which messages make work under a limit, and which are claimed together."""
+
+from collections import Counter
+from hashlib import sha256
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+
+from spark_reprocess.archive.ledger.disposition import WORK, Disposition
+from spark_reprocess.redrive.ids.chunks import with_chunks
+from spark_reprocess.redrive.ids.limit import limited
+from tests.support.id_rows import column_of, dispositions_in, rows_of
+
+
+class Row(NamedTuple):
+    message_id: str
+    message_group_id: str | None
+    unit: str
+    chunk: int
+    place: int
+    disposition: str
+
+
+DISPOSITIONS = [
+    Disposition.SEND,
+    Disposition.SEND,
+    Disposition.DISCARD,
+    Disposition.SENT_BEFORE,
+    Disposition.LEAVE,
+    Disposition.NOT_SELECTED,
+]
+
+
+def some_rows(seed: int, groups: int) -> list[Row]:
+    """Units of chunks of five; each message group lies in one unit."""
+    random = Random(seed)
+    rows = []
+    for unit in range(3):
+        for place in range(random.randint(0, 23)):
+            number = random.randrange(groups)
+            group = None if number == 0 else f"{unit}-{number}"
+            disposition = random.choice(DISPOSITIONS)
+            rows.append(
+                Row(f"{unit}-{place:02d}", group, f"u-{unit}", place // 5, place, disposition)
+            )
+    random.shuffle(rows)
+    return rows
+
+
+@pytest.mark.parametrize("to_fifo", [True, False])
+@pytest.mark.parametrize("limit", [1, 7, 12, 1000])
+@pytest.mark.parametrize("seed", range(10))
+def test_limit_takes_the_first_of_the_plans_order_on_fifo_whole_groups(
+    seed: int, limit: int, *, to_fifo: bool
+) -> None:
+    def group_of(row: Row) -> str:
+        return (row.message_group_id if to_fifo else None) or row.message_id
+
+    rows = some_rows(seed, 6)
+    work = [r for r in sorted(rows, key=lambda r: (r.unit, r.place)) if r.disposition in WORK]
+    sizes = Counter(map(group_of, work))
+    taken = 0
+    within = set[str]()
+    for group in dict.fromkeys(map(group_of, work)):
+        if sizes[group] <= limit:
+            taken += sizes[group]
+            within |= {group} if taken <= limit else set()
+
+    found = dispositions_in(limited(rows_of(*map(Row._asdict, rows)), limit, to_fifo=to_fifo))
+
+    expected = {row.message_id: row.disposition for row in rows}
+    over = [row.message_id for row in work if group_of(row) not in within]
+    assert found == expected | dict.fromkeys(over, Disposition.OVER_LIMIT)
+    assert sum(disposition in WORK for disposition in found.values()) <= limit
+
+
+def test_a_limit_of_nothing_to_do_changes_nothing() -> None:
+    rows = rows_of(Row("a", None, "u", 0, 0, "leave")._asdict())
+
+    assert dispositions_in(limited(rows, 1, to_fifo=True)) == {"a": "leave"}
+
+
+def positioned(message_id: str, unit: str | None, position: int | None) -> dict[str, Any]:
+    return {"message_id": message_id, "unit": unit, "position": position}
+
+
+def test_a_chunk_and_a_place_in_it_are_parts_of_a_hash_of_the_id() -> None:
+    """So they are the same in every run, whatever was erased. Those in order have a position."""
+    ids = [f"m-é-{n}" for n in range(300)]
+    rows = rows_of(
+        *(positioned(one, None, None) for one in ids),
+        positioned("first", "in-order-00", 99),
+        positioned("next", "in-order-00", 100),
+    )
+
+    found = column_of(with_chunks(rows, 7, ".step"), "unit", "chunk", "place")
+
+    digests = {one: sha256(one.encode()).digest() for one in ids}
+    assert found == {
+        "first": ("in-order-00.step", 0, 99),
+        "next": ("in-order-00.step", 1, 0),
+        **{
+            one: ("of-7.step", int.from_bytes(of[:8]) % 7, int.from_bytes(of[8:10]))
+            for one, of in digests.items()
+        },
+    }
