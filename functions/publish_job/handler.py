@@ -16,7 +16,7 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import boto3
 from botocore.config import Config
 from urllib3 import PoolManager, Retry
+
+from dlq_replay.aws.answers import with_checked_answers
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -125,7 +127,8 @@ def _act(event: Mapping[str, Any]) -> dict[str, str]:
 
 @cache
 def _client(service: Literal["ec2", "s3"]) -> Any:  # noqa: ANN401 - no stubs for EC2
-    return boto3.client(
+    make: Callable[..., Any] = with_checked_answers(boto3.session.Session()).client
+    return make(
         service,
         # The regional endpoint: the global one redirects requests for a new bucket.
         region_name=os.environ.get("AWS_REGION"),

@@ -9,7 +9,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -19,6 +19,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from dlq_replay.aws.answers import with_checked_answers
 from dlq_replay.replaying.measures import Metric, publish
 
 if TYPE_CHECKING:
@@ -315,4 +316,5 @@ def _publish(subject: str, text: str) -> None:
 
 @cache
 def _client(service: str) -> Any:  # noqa: ANN401 - one of five clients
-    return boto3.client(service, config=Config(connect_timeout=5, read_timeout=10))  # type: ignore[call-overload]
+    make: Callable[..., Any] = with_checked_answers(boto3.session.Session()).client
+    return make(service, config=Config(connect_timeout=5, read_timeout=10))

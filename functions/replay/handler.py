@@ -22,7 +22,7 @@ from aws_lambda_powertools import Logger
 from botocore.config import Config
 from botocore.session import Session
 
-from dlq_replay.aws.answers import require_answer_of_aws
+from dlq_replay.aws.answers import with_checked_answers
 from dlq_replay.aws.breaker_table import DynamoDbBreaker, breaker_client_config, read_deletions
 from dlq_replay.aws.deadline import DeadlineExecutor, calls_until, require_time_left
 from dlq_replay.aws.failure_table import FailureTable, table_client_config
@@ -109,7 +109,7 @@ def wiring() -> "Wiring":
     settings = ReplaySettings.from_env(os.environ)
     logger.setLevel(settings.log_level)
     # One session for all clients: it keeps what it has read of botocore's data.
-    session = botocore.session.get_session()
+    session = with_checked_answers(botocore.session.get_session())
     client = make_client(session, "sqs", client_config(CONCURRENT_CALLS))
     executor = DeadlineExecutor(CONCURRENT_CALLS, thread_name_prefix="send")
     return Wiring(settings, session, without_recursion_header(client), executor)
@@ -198,7 +198,6 @@ def make_client(session: Session, service: str, config: Config) -> Any:  # noqa:
     """
     client = session.create_client(service, config=config)
     client.meta.events.register("before-send", require_time_left)
-    client.meta.events.register("before-parse", require_answer_of_aws)
     return client
 
 

@@ -34,6 +34,7 @@ from aws_lambda_powertools.utilities.batch import (
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from dlq_replay.aws.answers import with_checked_answers
 from dlq_replay.aws.sqs import client_config
 from dlq_replay.consumer.failures import FailureRecorder
 from dlq_replay.consumer.heartbeat import Heartbeat
@@ -42,7 +43,8 @@ from dlq_replay.consumer.identity import first_id
 
 QUEUE_URL = os.environ["QUEUE_URL"]
 
-sqs = boto3.client("sqs", config=client_config(max_connections=2))
+session = with_checked_answers(boto3.session.Session())
+sqs = session.client("sqs", config=client_config(max_connections=2))
 recorder = FailureRecorder.from_environment()
 processor = recorder.records_failures_of(
     # On FIFO no message may overtake a failed one of its message group.

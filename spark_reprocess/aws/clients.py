@@ -19,7 +19,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ProfileNotFound
 
-from dlq_replay.aws.answers import require_answer_of_aws
+from dlq_replay.aws.answers import with_checked_answers
 from dlq_replay.aws.breaker_table import DynamoDbBreaker
 from dlq_replay.aws.failure_table import table_client_config
 from dlq_replay.aws.returns_table import ReturnsTable
@@ -74,14 +74,12 @@ def aws_session() -> "Session":
 def session_of(region: str | None, profile: str | None) -> "Session":
     """Return the one session of these; see ``aws_session``."""
     try:
-        session = boto3.session.Session(region_name=region or None)
+        return with_checked_answers(boto3.session.Session(region_name=region or None))
     except ProfileNotFound as error:
         raise InputError(
             f"profile {profile}: the AWS configuration has no such profile; "
             "`aws configure list-profiles` lists them"
         ) from error
-    session.events.register("before-parse", require_answer_of_aws)
-    return session
 
 
 def aws_client(service: str, config: Config | None = None, region: str | None = None) -> Any:  # noqa: ANN401 - any client

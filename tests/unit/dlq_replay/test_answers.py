@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import botocore.endpoint
@@ -10,12 +11,14 @@ import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq_cli.command import main
-from dlq_replay.aws.answers import ForeignAnswerError, is_foreign
+from dlq_replay.aws.answers import ForeignAnswerError, is_foreign, with_checked_answers
 from dlq_replay.aws.breaker_table import breaker_client_config, read_items, update_item
 from dlq_replay.aws.sqs import SqsQueue, client_config
 from dlq_replay.errors import QueueError, TableError
 from dlq_replay.replaying.sending import InDoubt
 from dlq_replay.wire.message import SendEntry
+from functions.publish_job import handler as publish_job
+from functions.reminder import handler as reminder
 from functions.replay import handler
 from local_sqs.clock import VirtualClock
 from spark_reprocess.aws.clients import aws_client, aws_session, sqs_sender
@@ -62,14 +65,17 @@ def test_nothing_is_foreign_where_something_is_due(protocol: str) -> None:
     assert not is_foreign(protocol, b"", may_be_empty=True)
 
 
-def of_the_function() -> Any:
-    session = botocore.session.get_session()
+METRICS: dict[str, Any] = {"MetricDataQueries": [], "StartTime": 0, "EndTime": 60}
+
+
+def of_botocore() -> Any:
+    session = with_checked_answers(botocore.session.get_session())
     session.set_config_variable("region", os.environ["AWS_REGION"])
     return handler.make_client(session, "sqs", client_config(1))
 
 
 CLIENTS: dict[str, Callable[[], Any]] = {
-    "the function": of_the_function,
+    "the function": of_botocore,
     "the job": lambda: sqs_sender(queue_url("main")),
 }
 
@@ -102,6 +108,34 @@ def test_no_item_seems_missing_or_written(answer: str) -> None:
         read_items(made, "failures", Keys=[{"message_id": {"S": "m-1"}}])
     with pytest.raises(TableError):
         update_item(made, TableName="failures", Key={"message_id": {"S": "m-1"}})
+
+
+@pytest.mark.parametrize("answer", FOREIGN)
+@pytest.mark.parametrize(
+    ("function", "service", "call", "request_of"),
+    [
+        (reminder, "sns", "publish", {"TopicArn": "arn:aws:sns:us-east-1:1:t", "Message": "m"}),
+        (reminder, "cloudwatch", "get_metric_data", METRICS),
+        (publish_job, "s3", "put_object", {"Bucket": "archive", "Key": "code", "Body": b"code"}),
+        (publish_job, "s3", "list_object_versions", {"Bucket": "archive"}),
+    ],
+)
+def test_the_other_functions_take_no_page_for_an_answer(
+    function: Any,
+    service: str,
+    call: str,
+    request_of: dict[str, Any],
+    answer: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    made = function._client.__wrapped__(service)  # noqa: SLF001 - the client of a handler
+    answer_always(made.meta.events, *FOREIGN[answer])
+    # S3 confirms a write without a word.
+    is_of_s3 = (call, answer) == ("put_object", "nothing")
+
+    with nullcontext() if is_of_s3 else pytest.raises((BotoCoreError, ClientError)):
+        getattr(made, call)(**request_of)
 
 
 CALLS: dict[str, tuple[str, dict[str, Any]]] = {

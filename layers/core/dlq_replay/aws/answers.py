@@ -4,13 +4,15 @@ botocore takes such a page for an empty answer: a queue seems empty, a write see
 raises what no caller expects: ResponseParserError, KeyError, UnicodeDecodeError.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from xml.etree.ElementTree import ParseError, fromstring
 
 from botocore.exceptions import BotoCoreError
 
 if TYPE_CHECKING:
     from botocore.model import OperationModel
+
+Session = TypeVar("Session")
 
 _JSON = {"json", "rest-json"}
 _XML = {"ec2", "query", "rest-xml"}
@@ -20,6 +22,18 @@ class ForeignAnswerError(BotoCoreError):
     """The answer is not one of AWS. Nobody knows whether the call was carried out."""
 
     fmt = "HTTP {status}, and not an answer of AWS; look for a proxy, and at AWS_ENDPOINT_URL"
+
+
+def with_checked_answers(session: Session) -> Session:
+    """Let every client of a session of boto3, or of botocore, check what it is answered.
+
+    All sessions of the product come from here. Calls of their clients may raise
+    ``ForeignAnswerError``: nobody knows whether the call was carried out.
+    """
+    # A session of botocore registers by itself.
+    events: Any = getattr(session, "events", session)
+    events.register("before-parse", require_answer_of_aws)
+    return session
 
 
 def require_answer_of_aws(

@@ -152,8 +152,10 @@ class FailureRecorder:
 def _table(name: str) -> "FailureTable":
     import boto3  # noqa: PLC0415 - not at import, and not before something fails
 
+    from dlq_replay.aws.answers import with_checked_answers  # noqa: PLC0415
     from dlq_replay.aws.failure_table import FailureTable, table_client_config  # noqa: PLC0415
 
     # A session of its own: boto3's default one must not be used by two threads at a time.
-    client = boto3.session.Session().client("dynamodb", config=table_client_config())
+    session = with_checked_answers(boto3.session.Session())
+    client = session.client("dynamodb", config=table_client_config())
     return FailureTable(client, name)

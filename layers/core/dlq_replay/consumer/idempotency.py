@@ -9,12 +9,14 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
+import boto3
 from aws_lambda_powertools.utilities.idempotency import (
     DynamoDBPersistenceLayer,
     IdempotencyConfig,
     idempotent_function,
 )
 
+from dlq_replay.aws.answers import with_checked_answers
 from dlq_replay.consumer.identity import Received, first_id
 from dlq_replay.errors import MalformedMessageError
 
@@ -66,8 +68,12 @@ def idempotent_by_first_id(
             get_remaining_time_in_millis=lambda: crashed_after_seconds * 1000
         ),
     )
-    # Not at import: a client needs a Region and credentials.
-    store = functools.cache(lambda: DynamoDBPersistenceLayer(table_name, boto3_client=client))
+
+    @functools.cache
+    def store() -> DynamoDBPersistenceLayer:
+        # Not at import: a client needs a Region and credentials.
+        made: Any = client or with_checked_answers(boto3.session.Session()).client("dynamodb")
+        return DynamoDBPersistenceLayer(table_name, boto3_client=made)
 
     def decorate(handler: Callable[[R], object]) -> Callable[[R], None]:
         def run(*, key: str, record: R) -> None:  # noqa: ARG001 - Powertools reads the key
