@@ -2,6 +2,7 @@
 
 ``python -m local_sqs`` serves a detailed model of SQS over HTTP. Tests also use the model in their
 own process, on a virtual clock, and inject faults (throttling, errors, lost answers).
+docs/decisions/0010-local-sqs.md says why it is not moto, and when to throw it away.
 
 Bottom up::
 
