@@ -107,8 +107,8 @@ class RedriveOptions(ResendOptions):
         """Raise InputError where the plan is not, or no longer, the one that is meant."""
         if self.decisions_sha256 not in (None, plan.decisions_sha256):
             raise InputError(
-                f"plan {plan.plan_id}: somebody has decided something else since the dry run with "
-                "this --decisions-sha256; make a dry run again"
+                f"plan {plan.plan_id}: somebody has decided something else since this dry run; "
+                "make a dry run again"
             )
 
     @property

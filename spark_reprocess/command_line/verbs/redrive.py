@@ -93,12 +93,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="FIFO: send messages although an earlier one of their message group is not sent",
     )
-    rare.add_argument(
-        "--decisions-sha256",
-        metavar="HEX",
-        help="refuse a plan that does anything else than in the dry run that answered with this "
-        "(decisions_sha256 of its --json answer)",
-    )
+    # For programs: the console executes what its dry run has shown, and nothing else.
+    rare.add_argument("--decisions-sha256", help=argparse.SUPPRESS)
 
 
 def add_ramp(parser: argparse.ArgumentParser) -> None:

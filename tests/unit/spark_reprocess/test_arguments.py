@@ -145,6 +145,8 @@ def test_a_long_help_is_short_at_first(capsys: pytest.CaptureFixture[str]) -> No
 
     assert len(shown[0]) < 20 < len(shown[1])
     assert {"--group", "--where", "--at-once", "--execute"} < shown[0] < shown[1]
+    # The console's own.
+    assert "--decisions" not in "".join(shown[1])
 
 
 def test_the_environment_may_name_the_archive_and_the_length_of_a_minute(
