@@ -95,9 +95,7 @@ def test_every_module_of_the_layer_can_be_imported(runtime: Path) -> None:
 @needs_build
 @pytest.mark.parametrize("name", ["ReplayFunction", "ReminderFunction", "PublishJobFunction"])
 def test_every_function_can_be_imported(name: str, runtime: Path) -> None:
-    layers = [] if name == "PublishJobFunction" else [LAYER]
-
-    found = import_all(["handler"], [BUILD / name, *layers, runtime])
+    found = import_all(["handler"], [BUILD / name, LAYER, runtime])
 
     assert Path(found["handler"]) == BUILD / name / "handler.py"
 
