@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dlq_cli.console.work import Works
+from spark_reprocess.inspect.status import DlqStatus, StatusOptions, status
 from tests.support.console_works import PARKED, QUEUES, DeadWorks, a_problem, redrive_answer
 from tests.support.console_world import (
     BASE,
@@ -229,6 +230,31 @@ def test_counts_name_the_queue_that_cannot_be_asked_and_still_count_the_archive(
 
     assert "fault" in page
     assert "<dt>pending</dt><dd>20</dd>" in page
+
+
+@pytest.mark.parametrize(
+    ("dlq", "shown", "hidden"),
+    [
+        (DlqStatus(), "No limit: ", "cannot judge"),
+        (
+            DlqStatus(unjudged="cannot judge"),
+            "It cannot judge. <code>dlq doctor</code>",
+            "No limit",
+        ),
+        (DlqStatus(1, "limited to 1", waiting=3), "<b>limited to 1</b>", "No limit"),
+        (DlqStatus(fault="denied"), "Not known: denied", "No limit"),
+    ],
+)
+def test_counts_say_what_is_known_of_the_circuit_breaker(
+    world: DeadWorks, monkeypatch: pytest.MonkeyPatch, dlq: DlqStatus, shown: str, hidden: str
+) -> None:
+    counted = replace(status(StatusOptions(world.archive.root)), dlq=dlq)
+    monkeypatch.setattr("dlq_cli.console.pages.work_pages.status", lambda _: counted)
+
+    page = world.browser.get("/works/counts").text
+
+    assert shown in page
+    assert hidden not in page
 
 
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1) hx-get=/x>'
