@@ -16,6 +16,7 @@ from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze, load_polic
 from spark_reprocess.analysis.groups.mask import compile_masks
 from spark_reprocess.archive.ledger.claims import timestamp
 from spark_reprocess.archive.ledger.message_state import PENDING
+from spark_reprocess.archive.ledger.stop import StopCause
 from spark_reprocess.archive.messages.message_store import message_files
 from spark_reprocess.archive.storage.files import Archive, new_id, open_archive
 from spark_reprocess.aws.clients import require_queue, sqs_client
@@ -29,7 +30,6 @@ from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 from spark_reprocess.redrive.sending.stop_signals import Clock, Deadline
-from spark_reprocess.redrive.stop import StopCause
 from spark_reprocess.spark.session import under_our_settings
 
 STATUS_FILE = "status.json"

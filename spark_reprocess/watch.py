@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from spark_reprocess.archive.ledger.stop import Stop
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.aws.clients import sqs_client
 from spark_reprocess.errors import JobError
@@ -13,7 +14,6 @@ from spark_reprocess.ramp import LOOKS_A_MINUTE, returns_allowed
 from spark_reprocess.redrive.execution import look_until
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.redrive.sending.stop_signals import Clock, Deadline
-from spark_reprocess.redrive.stop import Stop
 
 
 @dataclass(frozen=True, slots=True)

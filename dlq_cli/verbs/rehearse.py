@@ -24,6 +24,7 @@ from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, Message
 from spark_reprocess.analysis.groups.mask import compile_masks
 from spark_reprocess.archive.ledger.message_state import SETTLED
 from spark_reprocess.archive.ledger.open_set import planned_states
+from spark_reprocess.archive.ledger.stop import Stop, StopCause
 from spark_reprocess.archive.messages.dead_letter_schema import Row
 from spark_reprocess.archive.messages.message_index import Member, member_rows, read_members
 from spark_reprocess.archive.storage.files import Archive, open_archive
@@ -43,7 +44,6 @@ from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.progress import HowFar
 from spark_reprocess.redrive.resolving.editor import CHANGES, Editor
-from spark_reprocess.redrive.stop import Stop, StopCause
 
 if TYPE_CHECKING:
     from boto3.session import Session

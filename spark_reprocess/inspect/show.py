@@ -20,6 +20,7 @@ from spark_reprocess.archive.group_records import read_pattern
 from spark_reprocess.archive.ledger.claims import Attempt, Result, RunRecord, find_runs, run_records
 from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS, Disposition
 from spark_reprocess.archive.ledger.message_state import PENDING, entries_of, states_of
+from spark_reprocess.archive.ledger.stop import Stop, recorded_stop
 from spark_reprocess.archive.messages.dead_letter_schema import Row, from_row
 from spark_reprocess.archive.messages.message_index import (
     find_attempts,
@@ -153,10 +154,14 @@ class DeadLetterHistory:
 
 @dataclass(frozen=True, slots=True)
 class RunHistory:
-    """One run, and what became of each group of its plan, over all runs; empty without a plan."""
+    """One run, and what became of each group of its plan, over all runs; empty without a plan.
+
+    *stopped_by* is why the run ended early; None if it did not, goes on, or was killed.
+    """
 
     run: RunRecord
     outcomes: tuple[Outcome, ...]
+    stopped_by: Stop | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +293,8 @@ def show_run(options: ShowOptions) -> RunHistory | None:
     with suppress(InputError):
         plan = find_plan(archive, run.plan_id, takes_files=False).plan()
         outcomes = read_outcomes(archive, plan, options.failure_table, make_client=sqs_client)
-    return RunHistory(run, tuple(outcomes.values()))
+    stopped_by = recorded_stop(archive, run.plan_id, run.run_id)
+    return RunHistory(run, tuple(outcomes.values()), stopped_by)
 
 
 def show(

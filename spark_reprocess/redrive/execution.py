@@ -6,7 +6,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -27,6 +27,7 @@ from spark_reprocess.archive.ledger.claims import (
 )
 from spark_reprocess.archive.ledger.disposition import WORK, Disposition
 from spark_reprocess.archive.ledger.run_results import write_result_files
+from spark_reprocess.archive.ledger.stop import Stop, StopCause, foremost, record_stop
 from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA, SENDING_COLUMNS
 from spark_reprocess.archive.messages.frames import FILE, Held, read_table, write_table
 from spark_reprocess.archive.messages.message_order import ORDER_COLUMNS
@@ -70,7 +71,6 @@ from spark_reprocess.redrive.sending.stop_signals import (
     stop_marker,
     waiting_for,
 )
-from spark_reprocess.redrive.stop import Stop, StopCause, foremost
 from spark_reprocess.spark.interrupts import asking_to_stop
 from spark_reprocess.spark.session import is_one_machine
 
@@ -368,7 +368,12 @@ def end(
     """Close the run, and say what became of the messages *sent* to each destination."""
     with runner.progress("putting the results into one file", str):
         notes = write_result_files(runner.archive, (context.plan_id, context.run_id))
-    return replace(summarize(groups, resolved, context, sent), notes=notes)
+    summary = replace(summarize(groups, resolved, context, sent), notes=notes)
+    if summary.stopped_by:
+        # For people alone: what was sent must be answered.
+        with suppress(ArchiveError):
+            record_stop(runner.archive, context.plan_id, context.run_id, summary.stopped_by)
+    return summary
 
 
 def summarize(

@@ -19,6 +19,7 @@ from dlq_replay.errors import TableError
 from spark_reprocess.archive.group_records import add_statement
 from spark_reprocess.archive.ledger.claims import POSITION, chunk_count
 from spark_reprocess.archive.ledger.disposition import Disposition
+from spark_reprocess.archive.ledger.stop import Stop, StopCause
 from spark_reprocess.archive.messages.frames import Held, read_table, write_table
 from spark_reprocess.archive.messages.message_order import (
     PARKED_QUEUE,
@@ -52,7 +53,6 @@ from spark_reprocess.redrive.redrive_values import Sent, Tally
 from spark_reprocess.redrive.resolving.dispositions import with_chunks
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.sending.stop_signals import TableWatch
-from spark_reprocess.redrive.stop import Stop, StopCause
 from spark_reprocess.redrive.verdicts import Counts, Verdicts
 
 _COLUMNS = "message_id string, group_id string, unit string, position long"

@@ -20,6 +20,7 @@ from dlq_replay.wire.addresses import QueueAddress
 from spark_reprocess.analysis.groups.payload import pointer_in_attributes, unwrap
 from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.ledger.disposition import WORK, Disposition
+from spark_reprocess.archive.ledger.stop import foremost
 from spark_reprocess.archive.messages.frames import FILE
 from spark_reprocess.aws.clients import (
     ClientFactory,
@@ -53,7 +54,6 @@ from spark_reprocess.redrive.resolving.edits import edit_samples, sql_check
 from spark_reprocess.redrive.resolving.resolve import resolved_plan
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.sending.stop_signals import Clock, Deadline, TableWatch
-from spark_reprocess.redrive.stop import foremost
 from spark_reprocess.spark.session import under_our_settings
 
 _CLOCK = Clock()

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 
 from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS, Disposition
+from spark_reprocess.archive.ledger.stop import Stop
 from spark_reprocess.aws.actor import require_reason
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.ramp import Forecast, GroupRamp, Verdict
 from spark_reprocess.redrive.resolving.editor import EditSample
 from spark_reprocess.redrive.sending.rate_limiter import LEAST_RATE
-from spark_reprocess.redrive.stop import Stop
 
 EXAMPLES = 5
 UNFINISHED = tuple(one for one in Disposition if one.is_unfinished)

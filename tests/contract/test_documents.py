@@ -20,6 +20,7 @@ from scripts import generate_docs
 from spark_reprocess.analysis.groups.signature import signature_of
 from spark_reprocess.archive.ledger.claims import RunRecord
 from spark_reprocess.archive.ledger.disposition import Disposition
+from spark_reprocess.archive.ledger.stop import Stop, StopCause
 from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA
 from spark_reprocess.aws.clients import QueueCounts
 from spark_reprocess.command_line import verb
@@ -47,7 +48,6 @@ from spark_reprocess.inspect.status import (
 from spark_reprocess.ramp import Forecast, GroupRamp
 from spark_reprocess.redrive.redrive_values import RedriveSummary, Tally
 from spark_reprocess.redrive.resolving.editor import EditSample
-from spark_reprocess.redrive.stop import Stop, StopCause
 from spark_reprocess.run import Pending, RunSummary
 from tests.contract.template import ROOT
 

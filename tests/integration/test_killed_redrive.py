@@ -21,8 +21,8 @@ import pytest
 from local_sqs.faults import Effect, Fault
 from spark_reprocess.archive.ledger.claims import Attempt
 from spark_reprocess.archive.ledger.disposition import Disposition
+from spark_reprocess.archive.ledger.stop import StopCause
 from spark_reprocess.redrive.redrive_values import RedriveSummary
-from spark_reprocess.redrive.stop import StopCause
 from tests.integration.conftest import Capture
 from tests.integration.desk import SEND, Desk, MakeDesk, standard
 from tests.support.ledgers import attempts_of

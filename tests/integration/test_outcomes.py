@@ -20,6 +20,7 @@ from local_sqs.clock import VirtualClock
 from spark_reprocess.archive.ledger.claims import RunRecord, record_run
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.ledger.run_results import write_result_files
+from spark_reprocess.archive.ledger.stop import Stop, StopCause, record_stop
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.command_line.terminal import print_line
@@ -241,11 +242,26 @@ def test_run_is_shown_with_its_reason_and_what_came_back(
     assert answer["run"]["reason"] == "VAT table has HR"
     first = Outcome(group, {"sent": 4}, 4, SENT_AT.timestamp(), 2, 1, 150)
     assert answer["outcomes"][0] == asdict(first)
+    assert answer["stopped_by"] is None
 
     assert main(["show", "--archive", returned.archive.root, RUN]) == 0
     assert "what comes back cannot be known: no --failure-table" in capsys.readouterr().out
     assert main(returned.words("show", RUN[:-1] + "b")) == 2
     assert "none of the 1 drains" in capsys.readouterr().err
+
+
+def test_run_that_ended_early_is_shown_with_its_cause(sending: Sending, capsys: Capture) -> None:
+    sending.settle([0], Disposition.SENT)
+    stop = Stop(StopCause.QUEUE, "AccessDenied")
+    record_stop(sending.archive, sending.plan_id, RUN, stop)
+
+    assert main(sending.words("show", RUN)) == 0
+    lines = {" ".join(line.split()) for line in capsys.readouterr().out.splitlines()}
+    assert "stopped early the queue takes no messages: AccessDenied" in lines
+
+    assert main(sending.words("show", RUN, "--json")) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["stopped_by"] == {"cause": "queue", "detail": "AccessDenied"}
 
 
 def test_group_without_counters_is_unknown_and_not_good(sending: Sending, capsys: Capture) -> None:

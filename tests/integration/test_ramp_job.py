@@ -24,6 +24,7 @@ from local_sqs.model import SqsModel
 from local_sqs.server import serve_in_thread
 from spark_reprocess.archive.group_records import add_statement
 from spark_reprocess.archive.ledger.claims import Claim, Ledger, timestamp
+from spark_reprocess.archive.ledger.stop import Stop, StopCause
 from spark_reprocess.archive.plan_lock import LockHolder, LockUse, plan_lock
 from spark_reprocess.archive.storage.files import new_id, open_archive
 from spark_reprocess.command_line.verb import NOT_ALL_SENT
@@ -34,7 +35,6 @@ from spark_reprocess.ramp import Forecast, Step, Steps, Verdict, last_counts
 from spark_reprocess.redrive.redrive import redrive
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
 from spark_reprocess.redrive.sending.stop_signals import Clock
-from spark_reprocess.redrive.stop import Stop, StopCause
 from spark_reprocess.run import NOT_REDRIVEN_BEFORE, RunOptions
 from spark_reprocess.run import run as scheduled_run
 from tests.integration.client_at import client_at

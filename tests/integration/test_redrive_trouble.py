@@ -8,9 +8,9 @@ from pathlib import Path
 
 from local_sqs.faults import Effect
 from spark_reprocess.archive.ledger.disposition import Disposition
+from spark_reprocess.archive.ledger.stop import StopCause
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.erase.erase import EraseOptions, erase
-from spark_reprocess.redrive.stop import StopCause
 from tests.integration.conftest import Capture
 from tests.integration.desk import SEND, MakeDesk, standard
 from tests.integration.spark_world import parked, receive_all

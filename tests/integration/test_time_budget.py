@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_reprocess.archive.ledger.claims import Ledger, attempt_names
+from spark_reprocess.archive.ledger.stop import Stop, StopCause, recorded_stop
 from spark_reprocess.archive.plan_lock import LockHolder, LockUse, plan_lock
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.command_line.verb import NOT_ALL_SENT
 from spark_reprocess.command_line.verbs.redrive import exit_code_of
 from spark_reprocess.redrive.sending.stop_signals import Clock
-from spark_reprocess.redrive.stop import Stop, StopCause
 from spark_reprocess.run import RunSummary, run
 from tests.integration.desk import SEND, Desk, MakeDesk, ScheduledRuns
 from tests.integration.spark_world import Spark, parked, receive_all
@@ -50,13 +50,16 @@ def test_budget_that_ends_in_the_middle_leaves_nothing_in_doubt(
 
     assert 0 < summary.count("sent") == len(before) < 600
     assert summary.count("sent") + summary.count("not_reached", "waits") == 600
-    assert (summary.stopped_by, exit_code_of(summary)) == (Stop(StopCause.TIME_OVER), NOT_ALL_SENT)
+    stop = Stop(StopCause.TIME_OVER)
+    assert (summary.stopped_by, exit_code_of(summary)) == (stop, NOT_ALL_SENT)
+    assert recorded_stop(desk.archive, summary.plan_id, summary.run_id) == stop
     names = attempt_names(desk.archive)
     assert all(a and a.results for a in map(Ledger(desk.archive, names[0].plan_id).attempt, names))
     assert is_free(desk)
 
     again = desk.redrive()
     assert again.count("sent") + again.count("sent_before") == 600
+    assert recorded_stop(desk.archive, again.plan_id, again.run_id) is None
     assert before + desk.arrived() == Counter({one.message_id: 1 for one in messages})
 
 

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
+from spark_reprocess.archive.ledger.stop import Stop
 from spark_reprocess.redrive.sending.rate_limiter import RateLimiter
 from spark_reprocess.redrive.sending.stop_signals import StopSignals
-from spark_reprocess.redrive.stop import Stop
 
 
 @dataclass

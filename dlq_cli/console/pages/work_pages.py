@@ -16,6 +16,7 @@ from dlq_cli.console.work import MOST_STOPS, Work
 from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS, Disposition
 from spark_reprocess.archive.ledger.message_state import PENDING
+from spark_reprocess.archive.ledger.stop import stop_of
 from spark_reprocess.aws.clients import sqs_client
 from spark_reprocess.command_line.outcomes import columns, problem_sentence
 from spark_reprocess.command_line.verb import INTERRUPTED, NOT_ALL_SENT, PROGRAM, STOPPED, option
@@ -25,7 +26,6 @@ from spark_reprocess.inspect.status import StatusOptions, status
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.plan.reading import ID
 from spark_reprocess.redrive.redrive_values import UNFINISHED, Tally
-from spark_reprocess.redrive.stop import stop_of
 from spark_reprocess.report.views import quoted
 
 STOP_POLLING = 286

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from spark_reprocess.archive.ledger.disposition import Disposition
+from spark_reprocess.archive.ledger.stop import Stop, StopCause
 from spark_reprocess.command_line.arguments import add_shared
 from spark_reprocess.command_line.outcomes import columns, print_outcomes, problem_sentence
 from spark_reprocess.command_line.terminal import (
@@ -33,7 +34,6 @@ from spark_reprocess.figures import counted, duration
 from spark_reprocess.plan.plan import Action
 from spark_reprocess.plan.policy import ALLOWED_RETURNS
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
-from spark_reprocess.redrive.stop import Stop, StopCause
 
 if TYPE_CHECKING:
     from spark_reprocess.watch import Watched

@@ -174,6 +174,8 @@ def print_run(history: RunHistory, failure_table: str | None) -> None:
     """Print who did what, and what came back of it."""
     print_parts((f"{history.run.verb}, run {history.run.run_id}", "bold"))
     print_fields(_fields(history.run, "verb", "run_id"))
+    if history.stopped_by:
+        print_fields([("stopped early", history.stopped_by.sentence)])
     print_outcomes(history.outcomes, failure_table)
 
 

@@ -20,9 +20,9 @@ from dlq_replay.replaying.sending import (
     send_each_if_rejected,
 )
 from dlq_replay.wire.message import SendEntry
+from spark_reprocess.archive.ledger.stop import Stop, StopCause
 from spark_reprocess.redrive.sending.rate_limiter import RateLimiter
 from spark_reprocess.redrive.sending.stop_signals import LOOK_SECONDS, StopSignals
-from spark_reprocess.redrive.stop import Stop, StopCause
 
 UNANSWERED_MESSAGES = 50
 """So many in a row that SQS neither took nor refused for their own sake, and the run stops."""

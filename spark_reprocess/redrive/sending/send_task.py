@@ -46,6 +46,7 @@ from spark_reprocess.archive.ledger.claims import (
 from spark_reprocess.archive.ledger.disposition import BEFORE, DECIDED, WORK, Disposition
 from spark_reprocess.archive.ledger.message_state import states_of
 from spark_reprocess.archive.ledger.run_results import without_late
+from spark_reprocess.archive.ledger.stop import Stop, StopCause
 from spark_reprocess.archive.messages.dead_letter_schema import SENDING_COLUMNS, from_row
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.table_parts import arrow_fields
@@ -58,7 +59,6 @@ from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.sending.rate_limited_queue import GlobalErrorDetector, RateLimitedQueue
 from spark_reprocess.redrive.sending.rate_limiter import WINDOW_SECONDS, RateLimiter
 from spark_reprocess.redrive.sending.stop_signals import StopSignals, stop_marker
-from spark_reprocess.redrive.stop import Stop, StopCause
 
 STOP_CAUSE = "stop_cause"
 """A column: the ``StopCause`` in the row that says why the task stopped, else empty."""

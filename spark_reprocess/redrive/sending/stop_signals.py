@@ -14,13 +14,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from spark_reprocess.archive.ledger.claims import plan_folder
+from spark_reprocess.archive.ledger.stop import Stop, StopCause, read_marker
 from spark_reprocess.archive.plan_lock import LockObserver, LockView, steady_seconds
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.records import record_bytes
 from spark_reprocess.aws.clients import Limit
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.figures import duration
-from spark_reprocess.redrive.stop import Stop, StopCause, read_marker
 
 LOOK_SECONDS = 1.0
 """The age from which a look is repeated before a call."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from spark_reprocess.archive.ledger.stop import Stop, StopCause
 from spark_reprocess.aws.clients import QueueCounts
 from spark_reprocess.command_line.terminal import (
     AS_JSON,
@@ -27,7 +28,6 @@ from spark_reprocess.errors import InputError
 from spark_reprocess.progress import silent
 from spark_reprocess.ramp import Forecast, GroupRamp, Verdict
 from spark_reprocess.redrive.redrive_values import GroupOutcome, RedriveSummary, Tally
-from spark_reprocess.redrive.stop import Stop, StopCause
 from spark_reprocess.run import Pending, RunSummary
 from tests.support.findings_builder import a_group, a_lead, some_findings
 from tests.support.golden import assert_stored, stored_rows

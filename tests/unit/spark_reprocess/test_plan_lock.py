@@ -15,6 +15,7 @@ import pytest
 from local_sqs.clock import VirtualClock
 from spark_reprocess.archive.ledger.claims import RunState, list_runs
 from spark_reprocess.archive.ledger.run_results import write_result_files
+from spark_reprocess.archive.ledger.stop import Stop, StopCause
 from spark_reprocess.archive.plan_lock import (
     LOCK_SECONDS,
     Life,
@@ -34,7 +35,6 @@ from spark_reprocess.archive.storage.records import record_bytes
 from spark_reprocess.aws.clients import Limit
 from spark_reprocess.errors import ArchiveError, BusyError
 from spark_reprocess.redrive.sending.stop_signals import LOOK_SECONDS, StopSignals, stop_marker
-from spark_reprocess.redrive.stop import Stop, StopCause
 from tests.support.builders import NOW
 from tests.support.golden import assert_stored, stored_rows
 from tests.support.ledgers import DisturbedArchive, begin

@@ -18,13 +18,13 @@ from dlq_replay.replaying.sending import (
     SendResult,
 )
 from dlq_replay.wire.message import SendEntry
+from spark_reprocess.archive.ledger.stop import Stop, StopCause
 from spark_reprocess.redrive.sending.rate_limited_queue import (
     UNANSWERED_MESSAGES,
     GlobalErrorDetector,
     RateLimitedQueue,
     is_transient,
 )
-from spark_reprocess.redrive.stop import Stop, StopCause
 from tests.support.fake_limits import FakeLimiter, FakeSignals
 from tests.support.golden import assert_stored, stored_rows
 from tests.support.stops import sentence_of

@@ -23,6 +23,7 @@ from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.ledger.message_state import states_of, strongest
 from spark_reprocess.archive.ledger.open_set import claimed_table
 from spark_reprocess.archive.ledger.run_results import write_result_files
+from spark_reprocess.archive.ledger.stop import Stop, StopCause
 from spark_reprocess.archive.messages.dead_letter_schema import (
     ARROW_SCHEMA,
     SENDING_COLUMNS,
@@ -42,7 +43,6 @@ from spark_reprocess.redrive.sending.send_task import (
     SendTask,
     Settled,
 )
-from spark_reprocess.redrive.stop import Stop, StopCause
 from tests.support.builders import NOW, FakeQueue, context, context_of, counter, message, queue_url
 from tests.support.fake_limits import FakeSignals
 from tests.support.ledgers import attempts_of, begin

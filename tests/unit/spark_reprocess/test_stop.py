@@ -6,12 +6,21 @@ import pyarrow as pa
 import pytest
 
 from spark_reprocess.archive.ledger.disposition import Disposition
+from spark_reprocess.archive.ledger.stop import (
+    Stop,
+    StopCause,
+    foremost,
+    read_marker,
+    record_stop,
+    recorded_stop,
+    stop_of,
+)
 from spark_reprocess.archive.storage.records import record_bytes
 from spark_reprocess.command_line.verb import BAD_INPUT, DONE, INTERRUPTED, NOT_ALL_SENT, STOPPED
 from spark_reprocess.command_line.verbs.redrive import exit_code_of
 from spark_reprocess.redrive.redrive_values import GroupOutcome, RedriveSummary, Tally
 from spark_reprocess.redrive.sending.send_task import SETTLED, read_settled, settled_rows
-from spark_reprocess.redrive.stop import Stop, StopCause, foremost, read_marker, stop_of
+from tests.support.ledgers import MemoryArchive
 
 ONE_DESTINATION, ALL = True, False
 
@@ -66,11 +75,18 @@ def test_what_stops_the_whole_run_counts_before_what_a_destination_waits_for(
 
 
 @pytest.mark.parametrize("cause", StopCause)
-def test_stop_is_the_same_after_its_marker_a_task_and_an_answer(cause: StopCause) -> None:
+def test_stop_is_the_same_after_its_marker_its_record_a_task_and_an_answer(
+    cause: StopCause,
+) -> None:
     """The detail of one cause may have the words of another: nobody reads them."""
     stop = Stop(cause, "interrupted: waiting for the breaker")
     rows = pa.RecordBatch.from_pylist(settled_rows([], stop), schema=SETTLED).to_pylist()
 
+    archive = MemoryArchive()
+    record_stop(archive, "p-1", "r-1", stop)
+
+    assert recorded_stop(archive, "p-1", "r-1") == stop
+    assert recorded_stop(archive, "p-1", "r-2") is None
     assert read_marker(record_bytes(stop)) == stop
     assert read_settled(rows) == ([], [stop])
     assert stop_of(json.loads(record_bytes(stop))) == stop

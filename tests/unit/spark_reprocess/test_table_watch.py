@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import pytest
 
 from local_sqs.clock import VirtualClock
+from spark_reprocess.archive.ledger.stop import Stop, StopCause
 from spark_reprocess.aws.clients import Limit
 from spark_reprocess.redrive.execution import known_limit
 from spark_reprocess.redrive.sending.stop_signals import Clock, Deadline, TableWatch, fallen
-from spark_reprocess.redrive.stop import Stop, StopCause
 
 DENIED = Limit(fault="AccessDeniedException")
 PAUSED = Limit(1, "limited to 1 replay a minute")

@@ -2,10 +2,10 @@
 
 import pytest
 
+from spark_reprocess.archive.ledger.stop import Stop, StopCause
 from spark_reprocess.command_line.verb import CHECK_FAILED, DONE, INTERRUPTED, NOT_ALL_SENT, STOPPED
 from spark_reprocess.command_line.verbs.redrive import exit_code_of_watch
 from spark_reprocess.inspect.outcomes import Outcome
-from spark_reprocess.redrive.stop import Stop, StopCause
 from spark_reprocess.watch import Watched, too_many_returned
 
 SIGNAL, OVER = Stop(StopCause.INTERRUPTED), Stop(StopCause.TIME_OVER)

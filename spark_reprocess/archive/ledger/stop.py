@@ -11,7 +11,9 @@ from enum import StrEnum
 from typing import Self
 
 from dlq_replay.rules.failures import one_line
-from spark_reprocess.archive.storage.records import DAMAGE, record_of
+from spark_reprocess.archive.ledger.claims import run_folder
+from spark_reprocess.archive.storage.files import Archive
+from spark_reprocess.archive.storage.records import DAMAGE, record_bytes, record_of
 
 _SHOWN_CHARACTERS = 200
 """Of a stop marker that this program did not write."""
@@ -97,3 +99,22 @@ def read_marker(content: bytes) -> Stop:
     except (ValueError, RecursionError):
         values = content.decode(errors="replace")
     return stop_of(values)
+
+
+def record_stop(archive: Archive, plan_id: str, run_id: str, stop: Stop) -> None:
+    """Write down, for people, why a run ended early.
+
+    Raises:
+        ArchiveError: it cannot be written. Nothing depends on it.
+    """
+    archive.create(_path(plan_id, run_id), record_bytes(stop))
+
+
+def recorded_stop(archive: Archive, plan_id: str, run_id: str) -> Stop | None:
+    """Read why a run ended early; None if it did not, goes on, or was killed."""
+    content = archive.read(_path(plan_id, run_id))
+    return None if content is None else read_marker(content)
+
+
+def _path(plan_id: str, run_id: str) -> str:
+    return f"{run_folder(plan_id, run_id)}/stop.json"
