@@ -7,7 +7,6 @@ last one are real, and so is an analysis of a few messages among those of ten.
 import os
 import random
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -37,7 +36,7 @@ from spark_reprocess.archive.ledger.claims import (
 )
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.ledger.open_set import read_messages
-from spark_reprocess.archive.ledger.run_results import close_runs
+from spark_reprocess.archive.ledger.run_results import write_result_files
 from spark_reprocess.archive.messages.frames import write_table
 from spark_reprocess.archive.messages.message_index import table_folder
 from spark_reprocess.archive.messages.message_store import drain_folder
@@ -74,7 +73,7 @@ def measure(rig: Rig) -> list[Finding]:
             with patch.object(os, "fsync"):
                 for ago in range(nights, 0, -1):
                     write_night(archive, parts, ago, pending if ago == 1 else 0)
-            read_messages(archive, time.time()).open_set.write(archive)
+            read_messages(archive).open_set.write(archive)
             return archive
 
         old = archive_of("some", SOME_NIGHTS, PENDING)
@@ -123,15 +122,18 @@ def write_night(archive: Archive, parts: Sequence[pa.Table], ago: int, pending: 
     archive.write(f"reports/{plan_id}/plan.yaml", plan_text(plan, {"g-1": []}).encode())
     who, then = ("me@here", "an old night"), at.isoformat()
     record_run(archive, RunRecord(run_id, plan_id, "redrive", *who, then, "https://q"))
-    ids, ledger = list(map(str, rows["message_id"].to_pylist()))[pending:], Ledger(archive, plan_id)
+    ids, ledger = (
+        list(map(str, rows["message_id"].to_pylist()))[pending:],
+        Ledger(archive, plan_id, run_id),
+    )
     for chunk, first in enumerate(range(0, len(ids), CHUNK_MESSAGES)):
         some = tuple(ids[first : first + CHUNK_MESSAGES])
         drains = (drain_id,) * len(some)
-        claim = Claim(run_id, "me@here", "", "https://q", then, some, drain_ids=drains)
-        ledger.claim("of-1000", chunk, 1, claim)
+        claim = Claim("me@here", "", "https://q", then, some, drain_ids=drains)
+        ledger.claim("without-order", chunk, claim)
         sent = [Result(one, Disposition.SENT, then, one[::-1]) for one in some]
-        ledger.record("of-1000", chunk, 1, sent)
-    close_runs(archive, (plan_id, run_id), at.timestamp())
+        ledger.record("without-order", chunk, sent)
+    write_result_files(archive, (plan_id, run_id))
 
 
 def write_drain(

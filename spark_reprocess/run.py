@@ -201,7 +201,7 @@ def run(
     )
     # A broken file costs the alarm an age that is too high until a run empties the queue.
     drained_at = timestamp(started) if has_emptied else _status(archive).get("drained_at")
-    counted = count(archive, options.claim_ttl_seconds)
+    counted = count(archive)
     pending = _pending(archive, run_id, drained_at, counted)
     used = policy.sha256 if policy else None
     return RunSummary(run_id, drained, findings, redriven, pending, used, postponed, refused)

@@ -103,7 +103,7 @@ def read_report(console: Console, plan_id: str | None) -> Report:
     # The plan alone decides; without its summary there are no leads and no samples to show.
     findings = read_findings(file.summary())
     memory = read_memory(archive)
-    claimed = claimed_of_plan(archive, plan.plan_id, console.now().timestamp())
+    claimed = claimed_of_plan(archive, plan.plan_id)
     outcomes = read_outcomes(archive, plan, console.failure_table, claimed)
     listed = list_groups(plan, findings, memory, {}, outcomes)
     found = {one.group_id: one for one in findings.groups} if findings else {}

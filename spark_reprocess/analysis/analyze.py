@@ -135,7 +135,7 @@ def analyze(
         drains = require_drains(archive)
         now = datetime.now(UTC)
         with progress("reading the archive", partial(counted, len(drains), "drain")):
-            archived = read_messages(archive, now.timestamp())
+            archived = read_messages(archive)
             archived.open_set.write(archive)
             archived.open_set.write_for_plan(archive, plan_id)
             pending = archived.pending()

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS
 from spark_reprocess.logs.events import LIMIT_MINUTES
 
 _AGE = re.compile(r"(?P<number>[0-9]{1,6})(?P<unit>[smhdw])")
@@ -98,14 +97,6 @@ _SHARED: Mapping[str, dict[str, Any]] = {
         "metavar": "NAME",
         "help": "the stack's DynamoDB table: limits of queues, what came back, recorded failures",
     },
-    "--claim-ttl": {
-        "dest": "claim_ttl_seconds",
-        "type": whole_number(60, 43_200),
-        "default": CLAIM_TTL_SECONDS,
-        "metavar": "S",
-        "help": "seconds after which an unfinished run's claim expires, unless that run set more "
-        "(default: %(default)s)",
-    },
     "--policy": {"metavar": "FILE", "help": "rules that set actions: a file, or s3://BUCKET/KEY"},
     "--policy-sha256": {
         "metavar": "HEX",
@@ -149,8 +140,10 @@ _SHARED: Mapping[str, dict[str, Any]] = {
         "sample of their objects in this bucket",
     },
     "--in-doubt": {
+        "choices": ("send", "leave"),
         "default": "leave",
-        "help": "what to do with messages that may have been sent (default: %(default)s)",
+        "help": "what to do with messages that may have been sent before: send them again, or "
+        "leave them (default: %(default)s)",
     },
     "--reason": {
         "default": "",

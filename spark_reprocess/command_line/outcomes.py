@@ -34,12 +34,11 @@ _PROBLEMS: dict[str, str] = {
         " on a FIFO queue"
     ),
     Disposition.IN_DOUBT: (
-        "in doubt: they may have been sent and no answer came; look for them, then run again "
-        "with --in-doubt, whose help says what it may do"
+        "in doubt: they may have been sent and no answer came; look for them at the consumer, "
+        "then discard them, or send them again with --in-doubt send"
     ),
     Disposition.BUSY: (
-        "busy: another run claimed them and may still be sending; run again when it is done or "
-        "its claims are older than --claim-ttl"
+        "busy: a run claimed them that has not ended, or was killed: the next run closes it"
     ),
     Disposition.WAITS: (
         "waiting behind an earlier message of their message group that stays; decide about that"
@@ -55,8 +54,6 @@ _COLUMNS = {
     "restored": (Disposition.RESTORED,),
     "discarded": (Disposition.DISCARDED,),
     "to discard": (Disposition.DISCARD,),
-    "recorded": (Disposition.ARRIVED,),
-    "to record": (Disposition.RECORD,),
     "done before": tuple(BEFORE.values()),
     "left": Disposition.of(Kind.LEFT, Kind.REFUSED),
     "in doubt": (Disposition.IN_DOUBT,),

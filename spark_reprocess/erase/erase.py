@@ -333,7 +333,7 @@ def _expire(
     old = {one for one in files if one < new_id(oldest_seconds)}
     for drain_id in files.keys() - old:
         counts["younger"] += sum(rows_named(path) or 0 for path in files[drain_id])
-    pending_ids, acted = _kept_ids(archive, now_seconds, oldest_seconds) if old else (None, None)
+    pending_ids, acted = _kept_ids(archive, oldest_seconds) if old else (None, None)
     for drain_id in sorted(old):
         # Otherwise Arrow keeps what earlier drains took.
         pa.default_memory_pool().release_unused()
@@ -359,7 +359,7 @@ def _expire(
     )
 
 
-def _kept_ids(archive: Archive, now_seconds: float, oldest_seconds: float) -> tuple[Any, Any]:
+def _kept_ids(archive: Archive, oldest_seconds: float) -> tuple[Any, Any]:
     """Return the ids of what is pending; and those of older drains that somebody acted on since."""
     oldest, oldest_drain = timestamp(oldest_seconds), new_id(oldest_seconds)
 
@@ -370,10 +370,10 @@ def _kept_ids(archive: Archive, now_seconds: float, oldest_seconds: float) -> tu
         drains = pc.coalesce(rows["drain_id"], pa.scalar(""))
         return pc.and_(pc.invert(is_long_ago), pc.less(drains, pa.scalar(oldest_drain)))
 
-    pending = read_messages(archive, now_seconds).pending()["message_id"]
+    pending = read_messages(archive).pending()["message_id"]
     spans = stored_open_set(archive).runs
     without = {path for path, span in spans.items() if span.last_time < oldest}
-    claimed = claimed_table(archive, now_seconds, without=without, wanted=acted)
+    claimed = claimed_table(archive, without=without, wanted=acted)
     return pending, claimed["message_id"]
 
 

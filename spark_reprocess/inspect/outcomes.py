@@ -101,9 +101,7 @@ def sends_of_plan(claimed: pa.Table, plan_id: str) -> pa.Table:
     is_sent = pc.field("state") == str(Disposition.SENT)
     of_plan = claimed.filter(is_sent & (pc.field("plan_id") == plan_id))
     last = of_plan.group_by("message_id").aggregate([("time", "max")])
-    copies = (
-        claimed.filter(pc.field("is_copy")).group_by("message_id").aggregate([([], "count_all")])
-    )
+    copies = claimed.filter(is_sent).group_by("message_id").aggregate([([], "count_all")])
     twice = copies.filter(pc.field("count_all") > 1)["message_id"]
     names = ["message_id", "sent_at", "is_twice"]
     columns = [last["message_id"], last["time_max"], is_in(last["message_id"], twice)]

@@ -1,6 +1,5 @@
 """The verb ``show``: the history of one dead letter or of one run, read without Spark."""
 
-import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -18,7 +17,7 @@ from spark_reprocess.analysis.groups.mask import Masks, compile_masks
 from spark_reprocess.analysis.groups.signature import SIGNED, frames_of, keys_of
 from spark_reprocess.archive.group_records import read_pattern
 from spark_reprocess.archive.ledger.claims import Attempt, Result, RunRecord, find_runs, run_records
-from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS, Disposition
+from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.ledger.message_state import PENDING, entries_of, states_of
 from spark_reprocess.archive.ledger.stop import Stop, recorded_stop
 from spark_reprocess.archive.messages.dead_letter_schema import Row, from_row
@@ -50,7 +49,6 @@ class ShowOptions:
     has_body: bool = False
     is_unmasked: bool = False
     masks: tuple[str, ...] = ()
-    claim_ttl_seconds: float = CLAIM_TTL_SECONDS
     failure_table: str | None = None
     plan: str | None = None
     out: str | None = None
@@ -67,7 +65,7 @@ _MOST_VALUES = 20
 _LEAST_START, _NAMED_IDS = 4, 10
 """Characters of the beginning of a message id; ids that are named where several begin so."""
 
-_OF_CLAIM = ("run_id", "who", "reason", "destination", "step")
+_OF_CLAIM = ("who", "reason", "destination", "step")
 
 _OUTCOME_TEXTS: dict[str | None, str] = {
     Disposition.FAILED: "not sent",
@@ -313,8 +311,8 @@ def show(
     rows = _rows_of_dead_letter(archive, options.message_id)
     sent_at = [row["sent_at"] for row in rows]
     attempts = find_attempts(archive, {row["message_id"] for row in rows}, sent_at)
-    runs = run_records(archive, {(one.name.plan_id, one.claim.run_id) for one in attempts})
-    states = states_of(attempts, time.time(), options.claim_ttl_seconds)
+    runs = run_records(archive, {one.name.run for one in attempts})
+    states = states_of(attempts)
     by_id = defaultdict[str, list[Row]](list)
     without = [row for row in rows if not (row["error_type"] or row["error_message"])]
     reasons = read_reasons(archive, {row["drain_id"] for row in without}) if without else {}
@@ -347,7 +345,7 @@ def _rows_of_dead_letter(archive: Archive, asked_id: str) -> list[Row]:
     if not rows and (sender := find_sender(archive, asked_id)):
         known_id, rows = sender, find_rows(archive, [sender])
     if not rows:
-        entry = entries_of(find_attempts(archive, [known_id]), time.time()).get(known_id)
+        entry = entries_of(find_attempts(archive, [known_id])).get(known_id)
         if entry:
             raise InputError(
                 f"message {asked_id}: gone from the archive, erased or expired; plan "
@@ -443,9 +441,10 @@ def _entries(
         # A result without the message leaves open whether it was sent.
         unknown = Result(message_id, Disposition.IN_DOUBT, "")
         result = next((one for one in results or () if one.message_id == message_id), unknown)
-        run = runs.get((found.name.plan_id, claim.run_id))
+        run = runs.get(found.name.run)
         yield LedgerEntry(
             plan_id=found.name.plan_id,
+            run_id=found.name.run_id,
             claimed_at=claim.time,
             edit=claim.edits.get(message_id, ""),
             outcome=None if results is None else str(result.outcome),

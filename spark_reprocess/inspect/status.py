@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from dlq_replay.aws.sqs import SqsQueue
 from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.ledger.claims import list_runs
-from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS, DECIDED, Disposition
+from spark_reprocess.archive.ledger.disposition import DECIDED, Disposition
 from spark_reprocess.archive.ledger.message_state import PENDING, field_in, states_in
 from spark_reprocess.archive.ledger.open_set import Messages, claimed_table, read_messages
 from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA
@@ -47,7 +47,6 @@ class StatusOptions:
 
     archive: str
     parked_queue_url: str | None = None
-    claim_ttl_seconds: float = CLAIM_TTL_SECONDS
     failure_table: str | None = None
     main_queue_url: str | None = None
     dlq_url: str | None = None
@@ -160,7 +159,7 @@ def status(options: StatusOptions, *, progress: Progress = silent) -> ArchiveSta
     queue = require_queue("--parked-queue-url", url, sqs_client).counts if url else None
     with progress("counting", str):
         now_seconds = time.time()
-        messages = read_messages(archive, now_seconds, options.claim_ttl_seconds)
+        messages = read_messages(archive)
         pending = messages.pending()
         found = _counted(archive, messages, pending, now_seconds)
         report = _newest_report(archive, pending)
@@ -237,13 +236,10 @@ def _with_returns(archive: Archive, plan: PlanCount, failure_table: str | None) 
     return replace(plan, returned=sum(known), returned_at=at)
 
 
-def count(archive: Archive, claim_ttl_seconds: float) -> ArchiveStatus:
-    """Count what an archive holds now. Holds the ids of what is pending.
-
-    A claim without a result is in doubt once it is *claim_ttl_seconds* old.
-    """
+def count(archive: Archive) -> ArchiveStatus:
+    """Count what an archive holds now. Holds the ids of what is pending."""
     now_seconds = time.time()
-    messages = read_messages(archive, now_seconds, claim_ttl_seconds)
+    messages = read_messages(archive)
     return _counted(archive, messages, messages.pending(), now_seconds)
 
 

@@ -21,7 +21,6 @@ from spark_reprocess.archive.ledger.claims import (
     POSITION,
     RunRecord,
     plan_folder,
-    record_run,
     run_folder,
     timestamp,
 )
@@ -36,7 +35,6 @@ from spark_reprocess.archive.messages.message_store import (
     drain_of,
     rows_of_file,
 )
-from spark_reprocess.archive.plan_lock import require_newest
 from spark_reprocess.archive.storage.files import Archive, Probe
 from spark_reprocess.aws.actor import caller
 from spark_reprocess.aws.clients import ClientFactory, Limit, region_of
@@ -77,7 +75,7 @@ from spark_reprocess.spark.session import is_one_machine
 _ASSIGNED = ("message_id", "group_id", "disposition", *POSITION)
 _ADDED: dict[str, pa.DataType] = {
     **dict.fromkeys(("drain_id", "group_id", "disposition", "unit"), pa.string()),
-    **dict.fromkeys(("chunk", "place"), pa.int64()),
+    **dict.fromkeys(("chunk", "position"), pa.int64()),
     TASK: pa.int32(),
 }
 """What a task must know of a message beside what is archived."""
@@ -205,7 +203,9 @@ class TaskRunner:
         rows = by_file.mapInArrow(read, from_arrow_schema(schema))
         if not readers == len(messages) == 1:
             rows = rows.repartitionById(len(messages), F.col(TASK))
-        changed = with_changes(rows.sortWithinPartitions(*POSITION), context.editor.edits)
+        changed = with_changes(
+            rows.sortWithinPartitions(*POSITION, "message_id"), context.editor.edits
+        )
         of_tasks = [messages[task] for task in sorted(messages)]
         return changed, None if rate is None else share_window(window_messages(rate), of_tasks)
 
@@ -347,9 +347,7 @@ def begin(archive: Archive, resolved: ResolvedPlan, context: RunContext) -> tupl
         destinations=[*resolved.work],
         policy_sha256=context.policy_sha256,
     )
-    context = replace(context, probe=record_run(archive, record))
-    if context.lock:
-        require_newest(archive, context.lock)
+    context = context.recorded(archive, record)
     for group_id, edit in context.editor.edits.items():
         # Each claim names the digest for each message. The first run that used the edit stays.
         used = {"run_id": record.run_id, "who": record.actor, "time": record.time}

@@ -96,7 +96,7 @@ def stopped_summary(options: RedriveOptions, ready: Preparation) -> RedriveSumma
     are_stopped = all(
         group.action is Action.REDRIVE and group.group_id in stopped for group in acting
     )
-    if not acting or not are_stopped or options.in_doubt == "arrived":
+    if not acting or not are_stopped:
         return None
     counts = _counts(ready.archive, plan)
     return RedriveSummary(

@@ -341,7 +341,7 @@ class Ramp:
         return Stop(StopCause.RAMP, f"some of step {step.number} could not be sent; run again")
 
     def _rows(self, step: Step) -> DataFrame:
-        """Return the rows of a step, in chunks of its own.
+        """Return the rows of a step, in its own chunks.
 
         Nothing goes of a group that was stopped since it was drawn, nor what stands behind it.
         """
@@ -354,8 +354,7 @@ class Ramp:
             word = F.when(is_stopped, Disposition.STOPPED).otherwise(disposition)
             rows = rows.withColumn("disposition", word)
             rows = with_waiting(rows) if self._in_order else rows
-        chunks, name = chunk_count(sum(step.messages.values())), f".{self.steps.queue}."
-        own = with_chunks(Held(table), chunks, f"{name}{step.number:05d}")
+        own = with_chunks(Held(table), chunk_count(sum(step.messages.values())))
         return rows.join(own.frame.drop("group_id"), "message_id")
 
     def _is_stopped(self, step: Step, group_id: str) -> bool:

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 
-from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS, Disposition
+from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.ledger.stop import Stop
+from spark_reprocess.archive.plan_lock import LOCK_SECONDS
 from spark_reprocess.aws.actor import require_reason
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
@@ -23,8 +24,9 @@ class ResendOptions:
 
     Attributes:
         max_rate: messages a second, at least ``LEAST_RATE``; None for as fast as it goes.
-        in_doubt: what to do with what may have been sent before: ``leave`` it, ``send`` it again,
-            or record that it ``arrived``, with the operator as the witness.
+        in_doubt: what to do with what may have been sent before: ``leave`` it, or ``send`` it
+            again.
+        lock_seconds: the life of the plan lock; shorter in tests.
         tasks: how many chunks are sent side by side, None for one for each core; on a cluster that
             may grow also one for each 2,000 messages, 30 at most.
         failure_table: the table with the circuit breakers of the destinations and the counters of
@@ -37,7 +39,7 @@ class ResendOptions:
     limit: int | None = None
     max_rate: float | None = None
     in_doubt: str = "leave"
-    claim_ttl_seconds: float = CLAIM_TTL_SECONDS
+    lock_seconds: float = LOCK_SECONDS
     reason: str = ""
     execute: bool = False
     tasks: int | None = None

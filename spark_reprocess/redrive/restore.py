@@ -1,12 +1,10 @@
 """The verb ``restore``: archived messages go to the parked queue again, as they were.
 
 The same claims and the same ledger as a redrive, under a plan id of the queue's own, so that a
-repeat restores nothing twice. Chunks are cut from what a run finds, so no two restores go on at
-once. A restored message counts as decided: it is in the parked queue again, and comes back with the
-next drain under another id.
+repeat restores nothing twice. A restored message counts as decided: it is in the parked queue
+again, and comes back with the next drain under another id.
 """
 
-import time
 from contextlib import ExitStack
 from hashlib import sha256
 
@@ -57,7 +55,7 @@ def restore(
 
     Raises:
         InputError: the options, the archive or the queue do not fit together. Nothing was sent.
-        BusyError: a redrive is going on, or another restore. Nothing was sent.
+        BusyError: a redrive is going on, another restore or an erase. Nothing was sent.
         ArchiveError: the archive cannot be used. Nothing was sent.
     """
     archive, url = check_restore(options), options.parked_queue_url
@@ -67,13 +65,10 @@ def restore(
     with ExitStack() as stack:
         context = stack.enter_context(context.locked(archive, progress))
         messages = read_archive(spark, archive)
-        # A power of two, so that it is the same in most restores although drains go on: a task of
-        # a killed restore that wakes meets the claims of the next one.
-        chunks = 1 << (chunk_count(rows) - 1).bit_length()
 
         def resolving() -> ResolvedPlan:
             dispositions = _dispositions(messages, archive, options, rows, to_fifo=is_fifo)
-            held = with_chunks(Held.of(dispositions, rows, stack), chunks)
+            held = with_chunks(Held.of(dispositions, rows, stack), chunk_count(rows))
             return resolve(messages, held, rows, options, stack, to_fifo=is_fifo)
 
         with progress("resolving each message", str):
@@ -110,7 +105,7 @@ def _dispositions(
         is_selected(messages, options.where).alias("selected"),
     )
     positioned = with_positions(slim, in_order_units(rows) if to_fifo else None)
-    claimed = claimed_table(archive, time.time(), options.claim_ttl_seconds)
+    claimed = claimed_table(archive)
     states = messages.sparkSession.createDataFrame(strongest(claimed, "message_id"))
     if options.include_discarded:
         states = states.where(F.col("state") != Disposition.DISCARDED)

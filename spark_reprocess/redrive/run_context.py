@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 from dlq_replay.rules.outgoing import redriven_entry, restored_entry
 from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.message import Message, SendEntry
+from spark_reprocess.archive.ledger.claims import RunRecord, record_run
 from spark_reprocess.archive.plan_lock import (
-    LOCK_SECONDS,
     LockHolder,
     LockUse,
     LockView,
     plan_lock,
+    require_newest,
 )
 from spark_reprocess.archive.storage.files import Archive, Probe, new_id
 from spark_reprocess.aws.actor import actor
@@ -66,10 +67,22 @@ class RunContext:
             yield self
             return
         archive.check_writable()
-        # No longer than a claim lives.
-        seconds = min(LOCK_SECONDS, self.request.claim_ttl_seconds)
+        seconds = self.request.lock_seconds
         with plan_lock(archive, self.lock_holder, seconds, progress=progress) as lock:
             yield replace(self, lock=lock.view)
+
+    def recorded(self, archive: Archive, record: RunRecord) -> "RunContext":
+        """Write the record of this run; return the context with which it may claim.
+
+        Raises:
+            InputError: the plan is sealed.
+            ArchiveError: it cannot be written, or another run has taken the lock, which has maybe
+                not seen the record.
+        """
+        probe = record_run(archive, record)
+        if self.lock:
+            require_newest(archive, self.lock)
+        return replace(self, probe=probe)
 
     @property
     def lock_holder(self) -> LockHolder:

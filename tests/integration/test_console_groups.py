@@ -117,8 +117,8 @@ def test_what_was_sent_is_not_pending_any_more(tmp_path: Path, capsys: Capture) 
 
     # Discarded after the run that had claimed it was killed, and sent.
     yesterday = (NOW - timedelta(days=1)).isoformat()
-    killed = Claim("r", "ann", "", "https://q", yesterday, ("m-0003",))
-    assert begin(archive, "of-another-plan", "r").claim("u", 1, 1, killed)
+    killed = Claim("ann", "", "https://q", yesterday, ("m-0003",))
+    assert begin(archive, "of-another-plan", "r").claim("u", 1, killed)
     last = {
         **dict.fromkeys(("m-0001", "m-0005"), Disposition.SENT),
         "m-0003": Disposition.DISCARDED,
@@ -331,9 +331,9 @@ def test_a_message_s_history_has_every_run(tmp_path: Path) -> None:
     archive = archive_with(tmp_path, [a_dead_letter(0)])
     plan = plan_of(archive)
     ledger = begin(archive, plan.plan_id, "run-7")
-    claim = Claim("run-7", "bob@desk", "fixed <it>", "https://q", NOW.isoformat(), ("m-0000",))
-    assert ledger.claim("u", 0, 1, claim)
-    ledger.record("u", 0, 1, [Result("m-0000", Disposition.SENT, NOW.isoformat(), "new-1")])
+    claim = Claim("bob@desk", "fixed <it>", "https://q", NOW.isoformat(), ("m-0000",))
+    assert ledger.claim("u", 0, claim)
+    ledger.record("u", 0, [Result("m-0000", Disposition.SENT, NOW.isoformat(), "new-1")])
     browser = opened(console_of(archive))
 
     for message_id in ("m-0000", "first-0", "new-1"):

@@ -35,8 +35,8 @@ pytestmark = needs_proc
 ROOT = Path(__file__).resolve().parents[2]
 MESSAGES = 1000
 TASKS = 2
-TTL_SECONDS = 5
-"""Of claims: shorter than a session takes to start, so that the next run finds them in doubt."""
+LOCK_SECONDS = 5
+"""The life of a lock: short, so that the next run need not wait long."""
 
 Choice = Callable[[list[Process]], list[Process]]
 
@@ -103,7 +103,7 @@ class Job(Desk):
             "archive": self.archive.root,
             "plan": self.plan,
             "to_queue_url": self.destination.url,
-            "claim_ttl_seconds": TTL_SECONDS,
+            "lock_seconds": LOCK_SECONDS,
             "execute": True,
             "reason": "it is fixed",
             "tasks": TASKS,
@@ -131,7 +131,7 @@ class Job(Desk):
     def run_again(self) -> RedriveSummary:
         """Send the rest, and what is in doubt, to a server that is well."""
         self.world.front.faults.clear()
-        return self.redrive(claim_ttl_seconds=TTL_SECONDS, in_doubt="send")
+        return self.redrive(lock_seconds=LOCK_SECONDS, in_doubt="send")
 
     def abandoned(self) -> list[Attempt]:
         """Claims without a result: their task was killed."""
@@ -186,7 +186,6 @@ def test_killed_redrive_loses_nothing_and_names_what_may_arrive_twice(
     assert sent <= set(arrived) <= sent | set(in_doubt)
     assert set(arrived.values()) == {1}
 
-    time.sleep(TTL_SECONDS)
     again = job.run_again()
     arrived += job.arrived()
 
@@ -211,14 +210,14 @@ def test_worker_whose_driver_is_dead_or_frozen_stops_in_good_order(
     # Its output stays open: the frozen JVM has it, too.
     process = job.start(max_rate=100.0)
     wait_until(lambda: job.world.front.log.count(SEND) >= 20 or process.poll() is not None)
-    wait_until(lambda: not job.abandoned() and job.is_quiet_for(TTL_SECONDS))
+    wait_until(lambda: not job.abandoned() and job.is_quiet_for(LOCK_SECONDS))
     calls = job.world.front.log.count(SEND)
     orphans = workers(job.family.alive())
     job.strike(everybody)
     process.wait()
 
-    # Half the life of a lock that lives as long as a claim, at 10 calls a second.
-    assert calls <= 20 + 10 * (TTL_SECONDS / 2 + 5) < MESSAGES / 10
+    # Half the life of a lock, at 10 calls a second.
+    assert calls <= 20 + 10 * (LOCK_SECONDS / 2 + 5) < MESSAGES / 10
     assert len(orphans) >= TASKS
     assert job.recorded(Disposition.SENT) == set(job.arrived())
 

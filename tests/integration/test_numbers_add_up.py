@@ -57,7 +57,6 @@ class Letter:
     by_plan: bool = False
     is_twice: bool = False
     late: Disposition | None = None
-    has_arrived: bool = False
 
 
 LETTERS = {
@@ -65,9 +64,6 @@ LETTERS = {
     "sent": Letter({RUN_A: SENT}, "sent", by_plan=True),
     "sent again in doubt, then its late result came": Letter(
         {RUN_A: None, RUN_B: SENT}, "sent", by_plan=True, is_twice=True, late=SENT
-    ),
-    "recorded as arrived, then its late result came": Letter(
-        {RUN_A: None, RUN_B: SENT}, "sent", by_plan=True, late=SENT, has_arrived=True
     ),
     "in doubt, then written off": Letter({RUN_A: IN_DOUBT, RUN_B: DISCARDED}, "discarded"),
     "refused": Letter({RUN_A: FAILED}, "pending"),
@@ -103,7 +99,7 @@ class World:
         return others.get(run_id, self.plan_id)
 
     def happen(self) -> None:
-        found = read_messages(self.archive, time.time())
+        found = read_messages(self.archive)
         found.open_set.write_for_plan(self.archive, self.plan_id)
         begin(self.archive, self.plan_id, RUN_LATE)
         self.close(RUN_LATE)
@@ -122,20 +118,16 @@ class World:
         ledger = begin(self.archive, self.plan_of_run(run_id), run_id)
         at = timestamp(time.time() + self.ahead.get(run_id, 0))
         ids, lock = (IDS[name],), self.locks[run_id]
-        claim = Claim(
-            *(run_id, "me@here", "why", "https://q", at, ids, 900), lock=lock, drain_ids=(DRAIN,)
-        )
-        assert ledger.claim(f"{run_id}-{IDS[name]}", 0, 1, claim)
+        claim = Claim(*("me@here", "why", "https://q", at, ids), lock=lock, drain_ids=(DRAIN,))
+        assert ledger.claim(IDS[name], 0, claim)
         if outcome:
             self.record(run_id, name, outcome)
 
     def record(self, run_id: str, name: str, outcome: Disposition) -> None:
         at = timestamp(time.time() + self.ahead.get(run_id, 0))
-        has_arrived = LETTERS[name].has_arrived and run_id == RUN_B
-        detail = str(Disposition.ARRIVED) if has_arrived else ""
         ledger = begin(self.archive, self.plan_of_run(run_id), run_id)
-        results = [Result(IDS[name], outcome, at, detail=detail)]
-        ledger.record(f"{run_id}-{IDS[name]}", 0, 1, results)
+        results = [Result(IDS[name], outcome, at)]
+        ledger.record(IDS[name], 0, results)
 
     def deliver_again(self, name: str) -> None:
         made = a_dead_letter(int(IDS[name][2:]))
@@ -161,10 +153,10 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
     world = World(archive, {RUN_A: 3 * DAY, RUN_B: -5 * 3600, RUN_OTHER: -40 * DAY})
     world.happen()
     if request.param != "open":
-        for run_id in (RUN_A, RUN_B, RUN_OTHER, RUN_RESTORE, RUN_NOW):
+        for run_id in (RUN_A, RUN_B, RUN_OTHER, RUN_RESTORE):
             world.close(run_id)
     if "stored" in request.param:
-        read_messages(archive, time.time()).open_set.write(archive)
+        read_messages(archive).open_set.write(archive)
     return world
 
 

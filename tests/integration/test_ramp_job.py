@@ -23,7 +23,6 @@ from local_sqs.faults import Effect, Fault
 from local_sqs.model import SqsModel
 from local_sqs.server import serve_in_thread
 from spark_reprocess.archive.group_records import add_statement
-from spark_reprocess.archive.ledger.claims import Claim, Ledger, timestamp
 from spark_reprocess.archive.ledger.stop import Stop, StopCause
 from spark_reprocess.archive.plan_lock import LockHolder, LockUse, plan_lock
 from spark_reprocess.archive.storage.files import new_id, open_archive
@@ -234,16 +233,6 @@ def test_run_that_is_killed_goes_on_at_its_step_and_sends_nothing_twice(
     with pytest.raises(Died):
         job.run()
     assert job.handled() == []
-
-    # Another run has a claim of the step, so this one cannot know when all of it is sent.
-    claim = Claim("run-0", "me", "why", world.main.url, timestamp(time.time()), ("m-000",), 900)
-    Ledger(job.archive, job.plan_id).claim("of-1.main.00001", 0, 1, claim)
-    waiting = job.run()
-    why = "another run has messages of step 1 to send"
-    assert waiting.stopped_by == Stop(StopCause.RAMP, why)
-    assert [one.sent_at for one in job.steps()] == [None]
-    for path in job.archive.list(f"ledger/plan_id={job.plan_id}/of-1.main.00001"):
-        job.archive.remove(path)
 
     # Killed when it is sent, before that is written down.
     with monkeypatch.context() as patch:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_reprocess.archive.ledger.claims import Ledger, attempt_names
 from spark_reprocess.archive.ledger.stop import Stop, StopCause, recorded_stop
 from spark_reprocess.archive.plan_lock import LockHolder, LockUse, plan_lock
 from spark_reprocess.archive.storage.files import open_archive
@@ -17,6 +16,7 @@ from spark_reprocess.redrive.sending.stop_signals import Clock
 from spark_reprocess.run import RunSummary, run
 from tests.integration.desk import SEND, Desk, MakeDesk, ScheduledRuns
 from tests.integration.spark_world import Spark, parked, receive_all
+from tests.support.ledgers import attempts_of
 
 if TYPE_CHECKING:
     from tests.integration.conftest import MakeQueue
@@ -53,8 +53,7 @@ def test_budget_that_ends_in_the_middle_leaves_nothing_in_doubt(
     stop = Stop(StopCause.TIME_OVER)
     assert (summary.stopped_by, exit_code_of(summary)) == (stop, NOT_ALL_SENT)
     assert recorded_stop(desk.archive, summary.plan_id, summary.run_id) == stop
-    names = attempt_names(desk.archive)
-    assert all(a and a.results for a in map(Ledger(desk.archive, names[0].plan_id).attempt, names))
+    assert all(attempt.results for attempt in attempts_of(desk.archive))
     assert is_free(desk)
 
     again = desk.redrive()

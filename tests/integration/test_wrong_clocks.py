@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS
 from spark_reprocess.archive.storage.files import open_archive
 from spark_reprocess.drain.drain import DrainOptions, drain
 from spark_reprocess.erase.erase import EraseOptions, erase
@@ -56,7 +55,7 @@ def test_plan_of_a_clock_that_is_off_sends_nothing_that_another_plan_sent(
     again = desk.redrive(of_wrong_clock)
     assert (again.count("sent"), again.count("sent_before")) == (0, 12)
     assert desk.arrived() == Counter(one.message_id for one in desk.sent)
-    counted = count(desk.archive, CLAIM_TTL_SECONDS)
+    counted = count(desk.archive)
     assert (counted.count("sent"), counted.count("pending")) == (12, 0)
 
 
@@ -106,6 +105,6 @@ def test_each_verb_by_a_clock_of_its_own_sends_nothing_twice(
 
     assert len(arrived) == parked_so_far + 1
     assert set(arrived.values()) == {1}
-    counted = count(archive, CLAIM_TTL_SECONDS)
+    counted = count(archive)
     assert (counted.count("sent"), counted.count("pending")) == (len(arrived) - 1, 0)
     assert (counted.count("restored"), counted.messages) == (1, len(arrived))

@@ -1,8 +1,9 @@
 """The laws of claims: runs with any rates, killed at any step, over a store of conditional creates.
 
-Each run is a thread that pauses before and after each call to the store and to SQS. Chance says
-which one goes on, which one is killed there, and which one sleeps there until others have closed
-it, sealed its plan or removed its claims. The clock of each run's machine may be days off.
+Drivers and tasks are threads that pause before and after each call to the store and to SQS. Chance
+says which one goes on, which one is killed there, which one sleeps there until others have taken
+the lock, closed its run, sealed its plan or removed its claims. No driver renews its lock, so each
+one that waits takes it from one that is at work. The clock of each machine may be days off.
 """
 
 import json
@@ -10,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from io import BytesIO
 from random import Random
 from threading import Semaphore, Thread, current_thread
@@ -23,12 +24,10 @@ from dlq_replay.replaying.sending import Confirmed, InDoubt, NotSent, Refused, S
 from dlq_replay.wire.message import SendEntry
 from spark_reprocess.archive.ledger.claims import (
     CLOSING,
-    PLACES,
     RESULTS,
     RUNS,
     SEALED,
     Ledger,
-    close_open_runs,
     run_path,
     timestamp,
 )
@@ -43,19 +42,26 @@ from spark_reprocess.archive.ledger.run_results import (
     write_result_files,
 )
 from spark_reprocess.archive.messages.message_index import find_attempts
-from spark_reprocess.errors import InputError
+from spark_reprocess.archive.plan_lock import (
+    LockClock,
+    LockHolder,
+    LockUse,
+    plan_lock,
+    require_newest,
+)
+from spark_reprocess.errors import ArchiveError, InputError
 from spark_reprocess.redrive.redrive_values import RedriveOptions
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.sending.send_task import ChunkSender, Item
 from tests.support.builders import InlineExecutor, message, queue_url
+from tests.support.claim_runs import Chunks, resolved
 from tests.support.fake_limits import FakeSignals
 from tests.support.ledgers import CLOCKS, MemoryArchive, attempts_of, begin
 from tests.support.processes import Died, die
 
 OPTIONS = RedriveOptions("a", reason="it is fixed")
 OPEN = "its claim has no result"
-
-Chunks = Sequence[tuple[str, int, Sequence[Item]]]
+PLAN = "p-1"
 
 
 @dataclass
@@ -68,8 +74,9 @@ class StoreAndQueue:
         arrived: the ids of messages, in order.
         senders: of each of them, the run that sent it.
         doubted: ids of messages that a run may send again.
-        late: ids of messages that a run claimed while somebody closed it. If the claim is in the
+        late: ids of messages that a run claimed after somebody closed it. If the claim is in the
             run's file they are in doubt.
+        threads: all that were started.
         is_well: whether SQS confirms everything.
     """
 
@@ -82,6 +89,8 @@ class StoreAndQueue:
     senders: list[str] = field(default_factory=list)
     doubted: set[str] = field(default_factory=set)
     late: set[str] = field(default_factory=set)
+    late_claims: set[str] = field(default_factory=set)
+    threads: "list[Actor]" = field(default_factory=list)
     now: float = 1_700_000_000.0
     is_well: bool = False
 
@@ -92,13 +101,12 @@ class StoreAndQueue:
         self.ever.setdefault(path, content)
         if not path.endswith(".claim.json"):
             return True
-        claim = json.loads(content)
-        ids = claim["message_ids"]
-        # Those that share the last one's place go, too.
-        assert sum(place_of(one) != place_of(ids[-1]) for one in ids) < most
+        ids = json.loads(content)["message_ids"]
+        assert len(ids) <= most
         # A closed run sends nothing of what it claims, and may claim what another one has sent.
-        if self.is_closing(claim["run_id"]):
+        if run_path(PLAN, path.split("/")[3], CLOSING) in self.files:
             self.late.update(ids)
+            self.late_claims.add(path.removesuffix(".claim.json"))
             return True
         for one in ids:
             is_free = self.states.get(one) in (None, Disposition.FAILED) or one in self.doubted
@@ -108,13 +116,15 @@ class StoreAndQueue:
 
     def write(self, path: str, content: bytes) -> None:
         self.files[path] = content
-        if self.ever.setdefault(path, content) is not content:
+        is_result = path.endswith(".result.jsonl")
+        if self.ever.setdefault(path, content) is not content or not is_result:
             return
-        for result in map(json.loads, content.splitlines()):
-            self.states[result["message_id"]] = result["outcome"]
-
-    def is_closing(self, run_id: str) -> bool:
-        return run_path("p-1", run_id, CLOSING) in self.files
+        results = [*map(json.loads, content.splitlines())]
+        if path.removesuffix(".result.jsonl") in self.late_claims:
+            assert {one["detail"] for one in results} == {Disposition.NOT_REACHED}
+            return
+        for one in results:
+            self.states[one["message_id"]] = one["outcome"]
 
     def send(self, entry: SendEntry, run_id: str) -> SendResult:
         lost, refused = InDoubt("lost"), Refused("InvalidMessageContents")
@@ -127,42 +137,38 @@ class StoreAndQueue:
             self.senders.append(run_id)
         return answer
 
+    def start(self, name: str, act: "Callable[[Actor], object]", ahead: float = 0) -> "Actor":
+        actor = Actor(self, name, act, ahead=ahead)
+        self.threads.append(actor)
+        return actor.start()
+
 
 @dataclass
-class Run:
-    """A run in a thread of its own. It is the archive of its ledger and its queue, too.
+class Actor:
+    """A driver, a task, or whoever expires plans, in a thread. It is its own archive and queue.
 
     Attributes:
-        act: what it does instead of sending; None to send *chunks*.
-        until: when its calls must have begun, by its clock.
+        name: the id of its run.
         ahead: by how many seconds its clock is ahead.
-        in_doubt: see ``ResendOptions``.
     """
 
     world: StoreAndQueue
     name: str
-    chunks: Chunks = ()
-    act: Callable[[Any], object] | None = None
+    act: "Callable[[Actor], object]"
     root: str = "memory"
     is_over: bool = False
     is_killed: bool = False
     error: BaseException | None = None
     most: float = 0
     thread: Thread | None = None
-    until: float = math.inf
     ahead: float = 0
-    in_doubt: str = "leave"
     go: Semaphore = field(default_factory=lambda: Semaphore(0))
     has_paused: Semaphore = field(default_factory=lambda: Semaphore(0))
 
     def now(self) -> float:
         return self.world.now + self.ahead
 
-    @property
-    def url(self) -> str:
-        return queue_url("main.fifo" if self.world.is_fifo else "main")
-
-    def start(self) -> "Run":
+    def start(self) -> "Actor":
         self.thread = Thread(target=self._run, daemon=True)
         self.thread.start()
         return self
@@ -177,7 +183,7 @@ class Run:
     def _run(self) -> None:
         self.go.acquire()
         try:
-            self._act()
+            self.act(self)
         except Died:
             pass
         except BaseException as error:  # noqa: BLE001 - raised again in the test's own thread
@@ -185,38 +191,30 @@ class Run:
         self.is_over = True
         self.has_paused.release()
 
-    def _act(self) -> None:
+    def settle(self, chunks: Chunks) -> None:
+        """Send as a task of its run."""
         archive: Any = self
-        if self.act:
-            self.act(archive)
-            return
-        with suppress(InputError):
-            begin(archive, "p-1", self.name, seconds=self.now())
-            self._settle(archive)
-
-    def _settle(self, archive: Any) -> None:
-        options = replace(OPTIONS, in_doubt=self.in_doubt)
-        context = RunContext(options, "p-1", self.url, run_id=self.name, who="me")
+        context = RunContext(OPTIONS, PLAN, url_of(self.world), run_id=self.name, who="me")
         sender = ChunkSender(
-            queue_until=self._queue_until,
+            queue_until=lambda _: archive,
             claim_messages=self._claim_messages,
             executor=InlineExecutor(),
-            ledger=Ledger(archive, "p-1"),
+            ledger=Ledger(archive, PLAN, self.name),
             context=context,
             signals=FakeSignals(),
             now_seconds=self.now,
         )
-        list(sender.settle_all(self.chunks))
+        list(sender.settle_all(chunks))
 
-    def _queue_until(self, until: float) -> "Run":
-        self.until = until
-        return self
+    @property
+    def url(self) -> str:
+        return url_of(self.world)
 
     def _claim_messages(self) -> float:
         self.most = self.world.random.choice([1, 2, 3, 5, math.inf])
         return self.most
 
-    def _pause(self) -> None:
+    def pause(self) -> None:
         if current_thread() is not self.thread:
             return
         self.has_paused.release()
@@ -224,8 +222,12 @@ class Run:
         if self.is_killed:
             die()
 
+    def sleep(self, seconds: float) -> None:
+        self.pause()
+        self.world.now += seconds
+
     def read(self, path: str) -> bytes | None:
-        self._pause()
+        self.pause()
         return self.world.files.get(path)
 
     def open(self, path: str) -> BinaryIO | None:
@@ -233,71 +235,95 @@ class Run:
         return None if content is None else BytesIO(content)
 
     def create(self, path: str, content: bytes) -> bool:
-        self._pause()
+        self.pause()
         is_first = self.world.create(path, content, self.most)
-        self._pause()
+        self.pause()
         return is_first
 
     def write(self, path: str, content: bytes) -> None:
-        self._pause()
+        self.pause()
         self.world.write(path, content)
-        self._pause()
+        self.pause()
 
     def list(self, folder: str) -> "list[str]":
-        self._pause()
+        self.pause()
         return sorted(path for path in self.world.files if path.startswith(f"{folder}/"))
 
     def discard(self, path: str) -> None:
         self.world.files.pop(path, None)
 
     def send(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
-        self._pause()
-        is_late = self.now() >= self.until
-        results = [NotSent() if is_late else self.world.send(entry, self.name) for entry in entries]
-        self._pause()
+        self.pause()
+        results = [self.world.send(entry, self.name) for entry in entries]
+        self.pause()
         return results
 
 
+def url_of(world: StoreAndQueue) -> str:
+    return queue_url("main.fifo" if world.is_fifo else "main")
+
+
+@dataclass(frozen=True)
+class Driver:
+    """A run: it takes the lock, resolves, lets some tasks send, and writes its result file.
+
+    Attributes:
+        in_doubt: see ``ResendOptions``.
+        tasks: Spark may start a task twice, or again.
+    """
+
+    chunks: Chunks
+    in_doubt: str = "leave"
+    tasks: int = 1
+
+    def __call__(self, actor: Actor) -> None:
+        archive: Any = actor
+        clock = LockClock(lambda: actor.world.now, actor.sleep, actor.now)
+        holder = LockHolder(actor.name, LockUse.SEND, "plan p-1", "me")
+        with (
+            suppress(InputError, ArchiveError),
+            plan_lock(archive, holder, clock=clock) as lock,
+        ):
+            rows = strongest(claimed_table(archive), "message_id").to_pylist()
+            states = {row["message_id"]: row["state"] for row in rows}
+            assert Disposition.BUSY not in states.values()
+            begin(archive, PLAN, actor.name, seconds=actor.now())
+            require_newest(archive, lock.view)
+            chunks = resolved(self.chunks, states, self.in_doubt, is_fifo=actor.world.is_fifo)
+            tasks = [
+                actor.world.start(actor.name, lambda task: task.settle(chunks), actor.ahead)
+                for _ in range(self.tasks)
+            ]
+            while not all(task.is_over for task in tasks):
+                actor.pause()
+            write_result_files(archive, (PLAN, actor.name))
+
+
+def expire(actor: Actor) -> None:
+    """Seal the plan and remove its claims, as an erase by age does, which holds the lock."""
+    archive: Any = actor
+    clock = LockClock(lambda: actor.world.now, actor.sleep, actor.now)
+    with plan_lock(archive, LockHolder(actor.name, LockUse.ERASE, "an erase", "me"), clock=clock):
+        clear_plans(archive, timestamp(actor.now() + 100 * 86_400))
+
+
 def chunks_of(random: Random) -> Chunks:
-    """Two chunks of a unit. Some messages share a place."""
-    places = random.choice([2, 8, PLACES])
+    """Two chunks of a unit."""
     return [
-        ("u", chunk, [item_of(random, chunk, *one) for one in enumerate(sorted(of_chunk))])
-        for chunk, of_chunk in (
-            (chunk, random.choices(range(places), k=random.randint(1, 8))) for chunk in (1, 2)
-        )
+        ("u", chunk, [item_of(random, chunk, number) for number in range(random.randint(1, 8))])
+        for chunk in (1, 2)
     ]
 
 
-def place_of(message_id: str) -> str:
-    return message_id.rpartition("-")[0]
-
-
-def item_of(random: Random, chunk: int, number: int, place: int) -> Item:
-    message_id = f"{chunk}-{place:05d}-{number}"
+def item_of(random: Random, chunk: int, number: int) -> Item:
+    message_id = f"{chunk}-{number}"
     source = message(message_id, message_id, MessageGroupId=random.choice("abc"))
-    return Item("g-1", place, Disposition.SEND, source)
+    return Item("g-1", Disposition.SEND, source)
 
 
 def some(random: Random, chunks: Chunks) -> Chunks:
     """What the condition of one run takes, or an erasure leaves."""
     return [(unit, n, [one for one in items if random.random() < 0.8]) for unit, n, items in chunks]
-
-
-def closers(world: StoreAndQueue, number: int) -> list[Run]:
-    """What the holders of the plan lock do beside sending, each of which may be killed, too."""
-    now = world.now + world.random.choice(CLOCKS)
-    oldest, run = timestamp(now - 1), ("p-1", "nobody")
-
-    def close(archive: Any) -> None:
-        close_open_runs(archive)
-        write_result_files(archive, run)
-
-    acts: list[Callable[[Any], object]] = [
-        close,
-        lambda archive: clear_plans(archive, oldest),
-    ]
-    return [Run(world, f"closer-{number}", act=world.random.choice(acts)).start()]
 
 
 def check_readers(world: StoreAndQueue) -> None:
@@ -310,61 +336,62 @@ def check_readers(world: StoreAndQueue) -> None:
     said = {
         one.name: one
         for one in attempts_of(ever)
-        if run_path("p-1", one.claim.run_id, RESULTS) not in paths or one.name in in_files
+        if run_path(*one.name.run, RESULTS) not in paths or one.name in in_files
     }
     ids = {message_id for one in said.values() for message_id in one.claim.message_ids}
     assert {one.name: one for one in find_attempts(archive, ids)} == said
-    now = world.now + world.random.choice(CLOCKS)
-    entries = entries_of(said.values(), now)
-    rows = strongest(claimed_table(archive, now), "message_id").to_pylist()
+    entries = entries_of(said.values())
+    rows = strongest(claimed_table(archive), "message_id").to_pylist()
     assert {row["message_id"]: row["state"] for row in rows} == {
         message_id: entry.state for message_id, entry in entries.items()
     }
-    claimed = {(one.claim.run_id, i) for one in said.values() for i in one.claim.message_ids}
+    claimed = {(one.name.run_id, i) for one in said.values() for i in one.claim.message_ids}
     assert set(zip(world.senders, world.arrived, strict=True)) <= claimed
+
+
+def finish(world: StoreAndQueue, actors: Sequence[Actor]) -> None:
+    """Let these go on, one after the other, and all that they start."""
+    for actor in actors:
+        while not actor.is_over:
+            actor.step()
+            for other in world.threads:
+                if other.name == actor.name and not other.is_over and other is not actor:
+                    other.step()
 
 
 @settings(max_examples=300)
 @given(st.integers(), st.booleans(), st.booleans())
 def test_no_message_is_claimed_twice_and_each_is_claimed_in_the_end(
-    seed: int, is_fifo: bool, has_closers: bool
+    seed: int, is_fifo: bool, has_expiry: bool
 ) -> None:
     random = Random(seed)
     world, chunks, kills = StoreAndQueue(random, is_fifo), chunks_of(random), 0
     groups = {i.message_id: i.message.message_group_id for _, _, items in chunks for i in items}
-    asleep: list[Run] = []
+    asleep: list[Actor] = []
     for wave in range(random.randint(1, 4)):
-        # An erase and a run exclude each other.
-        chunks = some(random, chunks) if wave and not asleep else chunks
-        runs = [
-            Run(
-                world,
-                f"{wave}-{n}",
-                chunks if is_fifo else some(random, chunks),
-                ahead=random.choice(CLOCKS),
-            ).start()
-            for n in range(random.randint(1, 3))
-        ]
-        runs += [*asleep, *(closers(world, wave) if has_closers else ())]
+        for number in range(random.randint(1, 2)):
+            of_run = chunks if is_fifo else some(random, chunks)
+            driver = Driver(of_run, tasks=random.randint(1, 3))
+            world.start(f"{wave}-{number}", driver, random.choice(CLOCKS))
+        if has_expiry and random.random() < 0.2:
+            world.start(f"expiry-{wave}", expire)
         asleep = []
-        while active := [run for run in runs if not run.is_over]:
-            run = random.choice(active)
-            if has_closers and random.random() < 0.02:
-                asleep.append(run)
-                runs.remove(run)
+        while active := [one for one in world.threads if not one.is_over and one not in asleep]:
+            actor = random.choice(active)
+            if random.random() < 0.02:
+                asleep.append(actor)
                 continue
-            run.is_killed = random.random() < 0.02
-            kills += run.is_killed
-            run.step()
+            actor.is_killed = random.random() < 0.01
+            kills += actor.is_killed
+            actor.step()
         check_readers(world)
-        # The next runs find claims without a result busy, or expired.
-        world.now += random.choice([0, OPTIONS.claim_ttl_seconds])
-    world.now += 100 * 86_400
     world.is_well = True
     # What slept wakes between two runs of which one sends the rest, and the other what it left.
-    for run in (Run(world, "rest", chunks).start(), *asleep, Run(world, "last", chunks).start()):
-        while not run.is_over:
-            run.step()
+    rest = world.start("rest", Driver(chunks))
+    finish(world, [rest])
+    finish(world, asleep)
+    finish(world, [one for one in world.threads if not one.is_over])
+    finish(world, [world.start("last", Driver(chunks))])
     check_readers(world)
 
     assert len(world.arrived) == len(set(world.arrived))
@@ -373,7 +400,7 @@ def test_no_message_is_claimed_twice_and_each_is_claimed_in_the_end(
     assert len(without) <= kills
     items = [item for _, _, of_chunk in chunks for item in of_chunk]
     blocked = set[str | None]()
-    is_sealed = f"{RUNS}/p-1/{SEALED}" in world.files
+    is_sealed = f"{RUNS}/{PLAN}/{SEALED}" in world.files
     for item in items:
         state = world.states.get(item.message_id)
         group = item.message.message_group_id if is_fifo else item.message_id
@@ -384,11 +411,8 @@ def test_no_message_is_claimed_twice_and_each_is_claimed_in_the_end(
         blocked |= {group} if state != "sent" else set()
     arrived = list(world.arrived)
     doubted = {one for one, state in world.states.items() if state in (OPEN, "in_doubt")}
-    # It shares the lock with no run, so all others have ended.
     world.doubted = doubted
-    again = Run(world, "again", chunks, ahead=random.choice(CLOCKS), in_doubt="send").start()
-    while not again.is_over:
-        again.step()
+    finish(world, [world.start("again", Driver(chunks, "send"), random.choice(CLOCKS))])
     check_readers(world)
     in_chunks = {item.message_id for item in items}
     assert is_sealed or all(world.states[one] == "sent" for one in in_chunks)

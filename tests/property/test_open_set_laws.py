@@ -136,14 +136,14 @@ class Nights:
         except InputError:
             return  # Its plan is sealed.
         claim = Claim(
-            *(run_id, "me", "", "https://q", timestamp(self.clock), tuple(ids), 900),
+            *("me", "", "https://q", timestamp(self.clock), tuple(ids)),
             end=CHUNK_MESSAGES,
             lock=self.number,
             drain_ids=tuple(first[one] for one in ids),
             first_sent_at=min(sent, default=""),
             last_sent_at=max(sent, default=""),
         )
-        ledger.claim("u", self.number, 1, claim)
+        ledger.claim("u", self.number, claim)
         for one in ids:
             self.done.setdefault(one, {})[self.number] = None
         self.unfinished.append((ledger, self.number, claim))
@@ -160,7 +160,7 @@ class Nights:
             results = [Result(one, choose(_OUTCOMES), at) for one in claim.message_ids]
             for one in results:
                 self.done[one.message_id][claim.lock] = one.outcome
-            ledger.record("u", chunk, 1, results)
+            ledger.record("u", chunk, results)
 
     def close(self) -> None:
         runs = list_runs(self.archive)
@@ -179,12 +179,12 @@ class Nights:
             del self.sent_at[one]
 
     def analyze(self) -> None:
-        found, plan_id = read_messages(self.archive, self.clock), self.new_id()
+        found, plan_id = read_messages(self.archive), self.new_id()
         found.open_set.write(self.archive)
         found.open_set.write_for_plan(self.archive, plan_id)
         self.plans.append((plan_id, set(map(str, found.pending()["message_id"].to_pylist()))))
         self.archive.opened.clear()
-        read_messages(self.archive, self.clock)
+        read_messages(self.archive)
         # The drain of a message that was erased is read while an open run has claimed it.
         is_read = any(path.startswith("messages/") for path in self.archive.opened)
         assert not is_read or self.has_erased
@@ -207,12 +207,12 @@ class Nights:
         files = {(row["message_id"], row["file"]) for row in rows.to_pylist()}
         ids = sorted({message_id for message_id, _ in files})
         column = rows["message_id"].slice(0, 0) if not ids else rows["message_id"].unique()
-        states = states_among(claimed_table(self.archive, self.now), column).to_pylist()
+        states = states_among(claimed_table(self.archive), column).to_pylist()
         said = dict(zip(map(str, column.to_pylist()), states, strict=True))
         for message_id, state in said.items():
             assert state in possible_states(self.done.get(message_id, {}))
 
-        found = read_messages(self.archive, self.now)
+        found = read_messages(self.archive)
 
         rows = found.pending()
         pending = rows.set_column(2, "state", states_in(rows["entry"])).to_pylist()
@@ -224,7 +224,7 @@ class Nights:
         for plan_id, planned in self.plans:
             # The same for its messages, without the results that its analysis has read.
             of_plan = column.filter(pc.is_in(column, value_set=pa.array(planned, pa.string())))
-            newer = claimed_of_plan(self.archive, plan_id, self.now)
+            newer = claimed_of_plan(self.archive, plan_id)
             known = zip(of_plan.to_pylist(), states_among(newer, of_plan).to_pylist(), strict=True)
             assert all(state == said[str(one)] for one, state in known)
         counts = Counter[str]()

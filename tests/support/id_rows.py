@@ -20,7 +20,7 @@ from spark_reprocess.redrive.ids.columns import (
 _TYPES: dict[str, pa.DataType] = {
     **{field.name: field.type for field in ARROW_SCHEMA},
     **dict.fromkeys((PARKED_QUEUE, DESTINATION, DETAIL, "group_id", "unit"), pa.string()),
-    **dict.fromkeys(("position", "chunk", "place"), pa.int64()),
+    **dict.fromkeys(("position", "chunk"), pa.int64()),
 }
 _DEFAULTS = {
     "message_group_id": None,

@@ -8,13 +8,14 @@ from typing import BinaryIO, ClassVar
 from hypothesis import strategies as st
 
 from spark_reprocess.archive.ledger.claims import (
+    CHUNK_END,
     OUTCOMES,
-    PLACES,
     Attempt,
     Claim,
     Ledger,
     Result,
     RunRecord,
+    RunState,
     attempt_names,
     list_runs,
     record_run,
@@ -41,6 +42,7 @@ class Try:
     """
 
     plan_id: str
+    run_id: str
     claim: Claim
     results: tuple[Result, ...] | None
     later: tuple[Result, ...] | None = None
@@ -61,16 +63,14 @@ def tries(draw: st.DrawFn) -> Try:
     ids = draw(st.lists(st.integers(0, 12).map("m-{}".format), unique=True, max_size=8))
     age = draw(st.sampled_from(AGES))
     claim = Claim(
-        run_id=run_id,
         who=draw(texts),
         reason=draw(texts),
         destination="https://q",
         time=timestamp(NOW - age),
         message_ids=tuple(ids),
-        ttl_seconds=draw(st.sampled_from((0, 60, 900, 3000))),
         edits=draw(st.dictionaries(texts, texts, max_size=2)),
         step=draw(st.integers(0, 9)),
-        end=draw(st.integers(1, PLACES)),
+        end=draw(st.integers(1, CHUNK_END)),
         lock=draw(st.sampled_from((0, 1, 2, 10, 123_456))),
         drain_ids=tuple(draw(texts) for _ in ids),
     )
@@ -81,7 +81,7 @@ def tries(draw: st.DrawFn) -> Try:
         if draw(st.integers(0, 4))
     )
     maybe = st.sampled_from([results, None])
-    return Try(plan_id, claim, draw(maybe), draw(maybe))
+    return Try(plan_id, run_id, claim, draw(maybe), draw(maybe))
 
 
 class MemoryArchive(LocalArchive):
@@ -149,7 +149,7 @@ def begin(
         who = ("me@here", "why")
         run = RunRecord(run_id, plan_id, verb, *who, timestamp(seconds), "https://q")
         record_run(archive, run)
-    return Ledger(archive, plan_id)
+    return Ledger(archive, plan_id, run_id)
 
 
 def settle(
@@ -164,19 +164,29 @@ def settle(
     """Write what a run did with these messages, as a chunk of its own; *more* is of the results."""
     ledger, at = begin(archive, plan_id, run_id, seconds=seconds), timestamp(seconds)
     unit = f"unit-{len(archive.list('ledger'))}"
-    claim = Claim(run_id, "me@here", "why", "https://q", at, tuple(outcomes), lock=lock)
-    assert ledger.claim(unit, 0, 1, claim)
-    ledger.record(unit, 0, 1, [Result(one, word, at, **more) for one, word in outcomes.items()])
+    claim = Claim("me@here", "why", "https://q", at, tuple(outcomes), lock=lock)
+    assert ledger.claim(unit, 0, claim)
+    ledger.record(unit, 0, [Result(one, word, at, **more) for one, word in outcomes.items()])
 
 
 def write(archive: Archive, made: Sequence[Try], first_chunk: int = 1) -> None:
     for chunk, one in enumerate(made, first_chunk):
-        ledger = begin(archive, one.plan_id, one.claim.run_id)
-        assert ledger.claim("g-1", chunk, 1, one.claim)
+        ledger = begin(archive, one.plan_id, one.run_id)
+        assert ledger.claim("g-1", chunk, one.claim)
         if one.results is not None:
-            ledger.record("g-1", chunk, 1, one.results)
+            ledger.record("g-1", chunk, one.results)
 
 
 def attempts_of(archive: Archive, plan_id: str | None = None) -> list[Attempt]:
     """What the claims and results of a plan say, or of all plans, whatever result files say."""
-    return list(read_attempts(archive, attempt_names(archive, plan_id)))
+    states = list_runs(archive)
+    runs = dict.fromkeys(
+        name.run for name in attempt_names(archive) if plan_id in (None, name.plan_id)
+    )
+    return [
+        attempt
+        for run in runs
+        for attempt in read_attempts(
+            archive, run, is_closed=states.get(run, RunState.OPEN) is not RunState.OPEN
+        )
+    ]

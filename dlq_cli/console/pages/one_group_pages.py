@@ -113,8 +113,7 @@ def _messages(visit: Visit) -> Response:
     keys: Any = [("sent_at", "ascending"), ("message_id", "ascending")]
     places = pc.sort_indices(members, sort_keys=keys)[(number - 1) * PAGE_ROWS :][:PAGE_ROWS]
     shown = members.take(places)
-    now_seconds = console.now().timestamp()
-    states = planned_states(archive, plan.plan_id, shown["message_id"], now_seconds)
+    states = planned_states(archive, plan.plan_id, shown["message_id"])
     returns = read_returns(archive, plan.plan_id, [group_id], console.failure_table)
     return visit.page(
         "messages_list.html.jinja" if visit.is_fragment else "messages.html.jinja",

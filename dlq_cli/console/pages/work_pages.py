@@ -14,7 +14,7 @@ from dlq_cli.console.reports import find_report
 from dlq_cli.console.site import Console, Handler, Visit, page_route
 from dlq_cli.console.work import MOST_STOPS, Work
 from spark_reprocess.archive.group_records import read_memory
-from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS, Disposition
+from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.ledger.message_state import PENDING
 from spark_reprocess.archive.ledger.stop import stop_of
 from spark_reprocess.aws.clients import sqs_client
@@ -198,7 +198,6 @@ def _work(visit: Visit) -> Response:
         titles=_titles(visit.console, sending["plan_id"]) if sending else {},
         seconds=((work.ended_at or visit.console.now()) - work.started_at).total_seconds(),
         start_id=visit.console.works.make_id(),
-        claim_ttl=CLAIM_TTL_SECONDS,
     )
     if visit.is_fragment and not work.is_running:
         response.status_code = STOP_POLLING

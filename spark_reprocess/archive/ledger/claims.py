@@ -1,29 +1,37 @@
 """What happened to each message of a plan: claims and results, a pair of files per claim; runs.
 
-``ledger/plan_id=<id>/<unit>/chunk-00003.attempt-1.from-00000.claim.json`` names the messages that
-somebody is about to send, before the first is sent; ``....result.jsonl`` says what became of each.
-Claims are made by create-if-absent, so of several runs, tasks or retries exactly one gets each. A
-claim without a result is busy while young; after that its messages are in doubt. The clocks of
-machines may be days off, so a claim may look old while its run is sending. So what is in doubt is
-sent again, or counted as arrived, only by a run that shares the plan lock with no other run: then
-the run that made the claim has ended, or is dead.
+``ledger/plan_id=<plan>/runs/<run>/claims/<unit>/chunk-00003.from-00000.claim.json`` names the
+messages that a task is about to send, before it sends the first; ``....result.jsonl`` says what
+became of each.
 
-Each message has a place in its chunk. It depends on the plan alone, and messages may share one. A
-claim covers the places from the one in its name to its end, which whoever makes it chooses by its
-rate. The next claim of the attempt begins there. So claims of one attempt cover no
-place twice, whatever the rates are. An attempt covers only places that the attempt before it
-covers, and that nobody is sending any more.
+*Within a run* claims keep apart the tasks that Spark starts again, or twice. Run, unit, chunk and
+first position name a claim. Which messages are in a chunk, and in which order, follows from the
+dispositions that the run wrote before its first claim. Claims are made by create-if-absent, so of
+several tasks exactly one gets each. A claim covers the messages from its first position to its end,
+which whoever makes it chooses by its rate. The next claim of the chunk begins there.
 
-``ledger/runs/<plan id>/`` says which runs there are, so that nobody has to list chunks for that.
-Whoever closes a run writes ``<run id>.closing`` first, and lists its claims after that. A task
-looks for it after it has made a claim, and before it sends. So each claim that sends is listed. In
-the same way a run looks for ``sealed`` after it has written its record; whoever seals the plan
-lists the runs after that, and closes each.
+*Between runs* the plan lock keeps them apart, and the marker ``closing`` those that do not know yet
+that they have lost it:
+
+* Whoever takes the lock to act writes ``ledger/runs/<plan>/<run>.closing`` for each run that has
+  not ended, and lists claims after that.
+* A task looks for the marker of its run after it has made a claim, and before it sends. If it is
+  there, the task sends nothing.
+
+So a claim that may send was made before the marker, and is in that list. No clock decides.
+
+A claim without a result is *busy* until its run is closed, and *in doubt* from then on. It is never
+free: a task may have been frozen before its call, and wake hours later. What is in doubt is sent
+again only if a person says so.
+
+``ledger/runs/<plan>/`` says which runs there are, so that nobody has to list claims for that. A run
+looks for ``sealed`` after it has written its record; whoever seals the plan lists the runs after
+that, and closes each.
 """
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import IntEnum, auto
@@ -46,16 +54,16 @@ RUNS = f"{LEDGER}/runs"
 CHUNK_MESSAGES = 100
 """About so many messages are in a chunk."""
 
-PLACES = 65_536
-"""A place in a chunk is below this."""
+CHUNK_END = 2**31 - 1
+"""The end of a claim that covers all that is left of its chunk."""
 
-POSITION = ("unit", "chunk", "place")
-"""Columns: the chunk of a message, and its place in it."""
+POSITION = ("unit", "chunk", "position")
+"""Columns: the chunk of a message, and what it is sorted by there, before its id."""
 
 _PLAN = "plan_id="
 _CLAIM_FILE = re.compile(
-    rf"{LEDGER}/{_PLAN}(?P<plan_id>[^/]+)/(?P<unit>[^/]+)"
-    r"/chunk-(?P<chunk>\d+)\.attempt-(?P<number>\d+)\.from-(?P<first>\d+)\.claim\.json"
+    rf"{LEDGER}/{_PLAN}(?P<plan_id>[^/]+)/runs/(?P<run_id>[^/]+)/claims/(?P<unit>[^/]+)"
+    r"/chunk-(?P<chunk>\d+)\.from-(?P<first>\d+)\.claim\.json"
 )
 _RUN_FILE = re.compile(rf"{RUNS}/(?P<plan_id>[^/]+)/(?P<run_id>[^/]+)\.(?P<kind>[a-z]+)")
 RECORD, CLOSING, RESULTS = "json", "closing", "parquet"
@@ -84,29 +92,26 @@ class Claim:
     """Who is about to do what; written before the first message is sent.
 
     Attributes:
-        time: ISO 8601, UTC; the claim's age counts from here.
-        ttl_seconds: how long its run may act on it; readers wait at least as long.
+        time: ISO 8601, UTC; for people, and for the order of a run's own claims.
         edits: by id of each message that is edited, the digest of its edit.
         step: of which step of a ramp they are, from 1; 0 outside a ramp.
-        end: the first place of the chunk behind those that it covers, 1 to ``PLACES``.
-        lock: the number of its run's plan lock, see ``plan_lock``: of two runs that did not share
-            the lock, the later one has the greater number.
+        end: the first position in the chunk behind those that it covers, or ``CHUNK_END``.
+        lock: the number of its run's plan lock, see ``plan_lock``: the later one of two runs has
+            the greater number.
         drain_ids: of each message, in their order; empty where nobody knows.
         first_sent_at: the smallest SentTimestamp of the messages, as ``sent_text`` writes it; empty
             if that of one of them is not known.
         last_sent_at: the greatest one, in the same way.
     """
 
-    run_id: str
     who: str
     reason: str
     destination: str
     time: str
     message_ids: tuple[str, ...]
-    ttl_seconds: float = 0
     edits: Mapping[str, str] = field(default_factory=dict)
     step: int = 0
-    end: int = PLACES
+    end: int = CHUNK_END
     lock: int = 0
     drain_ids: tuple[str, ...] = ()
     first_sent_at: str = ""
@@ -133,17 +138,13 @@ class Result:
         if self.outcome not in OUTCOMES:
             raise ValueError(self.outcome)
 
-    @property
-    def is_copy(self) -> bool:
-        """Whether a copy was sent to a main queue, and no person said that one had arrived."""
-        return self.outcome is Disposition.SENT and self.detail != Disposition.ARRIVED
-
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
     """A run that may send. It is written before the run's first claim and never changed.
 
-    Claims name the run; this record has the AWS identity behind it. It is the run's probe, too.
+    Paths of claims name the run; this record has the AWS identity behind it. It is the run's probe,
+    too.
 
     Attributes:
         verb: ``redrive`` or ``restore``.
@@ -168,31 +169,42 @@ class RunRecord:
 
 
 class AttemptName(NamedTuple):
-    """Which claim: of attempt *number*, from 1, at a plan's chunk, from place *first* on."""
+    """Which claim: of a run, at a chunk, from position *first* on.
+
+    Attributes:
+        unit: which share of the run's messages; chunks are counted in each of them.
+    """
 
     plan_id: str
+    run_id: str
     unit: str
     chunk: int
-    number: int
     first: int = 0
+
+    @property
+    def run(self) -> RunName:
+        """The run that made the claim."""
+        return self.plan_id, self.run_id
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try of a chunk, or of a part of it; *results* is None while there are none."""
+    """A claim, and what became of its messages.
+
+    Attributes:
+        results: None while there are none.
+        is_closed: whether its run was closed when this was read.
+    """
 
     name: AttemptName
     claim: Claim
     results: tuple[Result, ...] | None
+    is_closed: bool = True
 
-    def is_busy(self, now_seconds: float, claim_ttl_seconds: float) -> bool:
-        """Whether its run may still be sending; *claim_ttl_seconds* is the reader's own limit.
-
-        A claim that is so far in the future is of a clock that was ahead: nobody waits for that.
-        """
-        claimed = datetime.fromisoformat(self.claim.time).timestamp()
-        busy_seconds = max(self.claim.ttl_seconds, claim_ttl_seconds)
-        return self.results is None and abs(now_seconds - claimed) < busy_seconds
+    @property
+    def is_busy(self) -> bool:
+        """Whether its run may still be sending: it has not ended, or was killed just now."""
+        return self.results is None and not self.is_closed
 
 
 def chunk_count(messages: int) -> int:
@@ -200,102 +212,89 @@ def chunk_count(messages: int) -> int:
     return max(1, -(-messages // CHUNK_MESSAGES))
 
 
-def open_ranges(attempts: Iterable[Attempt]) -> list[tuple[int, int, int]]:
-    """Return what can be claimed of a chunk with these attempts: every place once, in order.
-
-    Each is the number of an attempt, the place at which its next claim begins, and its end.
-    Other runs may add claims while a run reads. So an attempt is never to cover a place of which
-    this run has not seen the claim of each attempt before it.
-    """
-    covered: dict[int, int] = {}
-    for attempt in attempts:
-        covered[attempt.name.number] = max(attempt.claim.end, covered.get(attempt.name.number, 0))
-    ranges, end = [], PLACES
-    for number in range(1, len(covered) + 2):
-        first = covered.get(number, 0)
-        if first < end:
-            ranges.append((number, first, end))
-        end = min(end, first)
-    return ranges[::-1]
-
-
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """The ledger of one plan."""
+    """The claims and results of one run."""
 
     archive: Archive
     plan_id: str
+    run_id: str
 
-    def attempts(self, unit: str, chunk: int) -> list[Attempt]:
-        """Read every claim at one chunk, in order. Costs two reads per claim, no listing."""
-        found: list[Attempt] = []
-        name = AttemptName(self.plan_id, unit, chunk, 1)
-        while True:
-            while name.first < PLACES and (attempt := self.attempt(name)) is not None:
-                found.append(attempt)
-                name = name._replace(first=attempt.claim.end)
-            if not name.first:
-                return found
-            name = name._replace(number=name.number + 1, first=0)
+    def name(self, unit: str, chunk: int, first: int = 0) -> AttemptName:
+        """Name a claim of this run."""
+        return AttemptName(self.plan_id, self.run_id, unit, chunk, first)
 
-    def attempt(self, name: AttemptName) -> Attempt | None:
-        """Read one attempt of this plan, None where there is none."""
-        path = f"{self._path(*name[1:])}.claim.json"
-        claim = read_record(self.archive, path, Claim)
-        if claim is None:
-            return None
-        with damage_named(self.archive, path):
-            datetime.fromisoformat(claim.time)
-            if not name.first < claim.end <= PLACES:
-                raise ValueError(claim.end)
-        return Attempt(name, claim, self.results(name))
-
-    def results(self, name: AttemptName) -> tuple[Result, ...] | None:
-        """Read the results of one attempt of this plan, None while nobody has written them."""
-        path = f"{self._path(*name[1:])}.result.jsonl"
-        if (content := self.archive.read(path)) is None:
-            return None
-        with damage_named(self.archive, path):
-            lines = ",".join(content.decode().splitlines())
-            return record_of(tuple[Result, ...], json.loads(f"[{lines}]"))
-
-    def discard(self, name: AttemptName) -> None:
-        """Remove the claim and the results of an attempt that a result file has. Never raises."""
-        for suffix in ("claim.json", "result.jsonl"):
-            self.archive.discard(f"{self._path(*name[1:])}.{suffix}")
-
-    def is_closing(self, run_id: str) -> bool:
-        """Whether somebody closes this run, so that a claim that was made now is not to send."""
-        return self.archive.read(run_path(self.plan_id, run_id, CLOSING)) is not None
-
-    def claim(self, unit: str, chunk: int, number: int, claim: Claim, first: int = 0) -> bool:
-        """Make attempt *number*'s claim from place *first* on, durably; False if another has."""
-        path = f"{self._path(unit, chunk, number, first)}.claim.json"
+    def claim(self, unit: str, chunk: int, claim: Claim, first: int = 0) -> bool:
+        """Make a claim durably; return False where another task of this run has made it."""
+        path = _claim_path(self.name(unit, chunk, first))
         return self.archive.create(path, record_bytes(claim))
 
-    def record(
-        self, unit: str, chunk: int, number: int, results: Sequence[Result], first: int = 0
-    ) -> None:
+    def record(self, unit: str, chunk: int, results: Sequence[Result], first: int = 0) -> None:
         """Write what became of the messages of a claim, durably."""
         lines = "".join([json.dumps(values_of(result)) + "\n" for result in results])
-        self.archive.write(f"{self._path(unit, chunk, number, first)}.result.jsonl", lines.encode())
+        self.archive.write(_result_path(self.name(unit, chunk, first)), lines.encode())
 
-    def _path(self, unit: str, chunk: int, number: int, first: int) -> str:
-        claim = f"chunk-{chunk:05d}.attempt-{number}.from-{first:05d}"
-        return f"{plan_folder(self.plan_id)}/{unit}/{claim}"
+    def is_closing(self) -> bool:
+        """Whether somebody closes this run, so that a claim that was made now is not to send."""
+        return self.archive.read(run_path(self.plan_id, self.run_id, CLOSING)) is not None
 
 
-def attempt_names(archive: Archive, plan_id: str | None = None) -> list[AttemptName]:
-    """List the claims of a plan, None for all plans. Opens no file."""
-    folder = LEDGER if plan_id is None else plan_folder(plan_id)
+def read_attempt(archive: Archive, name: AttemptName, *, is_closed: bool = True) -> Attempt | None:
+    """Read a claim and its results, None where there is no claim; *is_closed*: as ``Attempt``."""
+    path = _claim_path(name)
+    claim = read_record(archive, path, Claim)
+    if claim is None:
+        return None
+    with damage_named(archive, path):
+        datetime.fromisoformat(claim.time)
+        if not name.first < claim.end <= CHUNK_END:
+            raise ValueError(claim.end)
+    return Attempt(name, claim, read_claim_results(archive, name), is_closed)
+
+
+def read_claim_results(archive: Archive, name: AttemptName) -> tuple[Result, ...] | None:
+    """Read the results of a claim, None while nobody has written them."""
+    path = _result_path(name)
+    if (content := archive.read(path)) is None:
+        return None
+    with damage_named(archive, path):
+        lines = ",".join(content.decode().splitlines())
+        return record_of(tuple[Result, ...], json.loads(f"[{lines}]"))
+
+
+def discard_claim(archive: Archive, name: AttemptName) -> None:
+    """Remove a claim and its results, which a result file has. Never raises."""
+    archive.discard(_claim_path(name))
+    archive.discard(_result_path(name))
+
+
+def attempt_names(archive: Archive, run: RunName | None = None) -> list[AttemptName]:
+    """List the claims of a run, None for all runs. Opens no file."""
+    folder = LEDGER if run is None else f"{run_folder(*run)}/claims"
     return [
         AttemptName(
-            *(match["plan_id"], match["unit"]),
-            *(int(match[group]) for group in ("chunk", "number", "first")),
+            match["plan_id"],
+            match["run_id"],
+            match["unit"],
+            int(match["chunk"]),
+            int(match["first"]),
         )
         for path in archive.list(folder)
         if (match := _CLAIM_FILE.fullmatch(path))
     ]
+
+
+def _claim_path(name: AttemptName) -> str:
+    return f"{_stem(name)}.claim.json"
+
+
+def _result_path(name: AttemptName) -> str:
+    return f"{_stem(name)}.result.jsonl"
+
+
+def _stem(name: AttemptName) -> str:
+    folder = f"{run_folder(*name.run)}/claims/{name.unit}"
+    return f"{folder}/chunk-{name.chunk:05d}.from-{name.first:05d}"
 
 
 def plan_folder(plan_id: str) -> str:

@@ -19,10 +19,6 @@ class Kind(Enum):
     STOPPED = auto()  # left because its group is stopped: too much of a step came back
 
 
-CLAIM_TTL_SECONDS = 900
-"""How long a claim without a result counts as busy, unless it asks for more."""
-
-
 class Disposition(StrEnum):
     """What a run does with a message, what it did, or why it did nothing."""
 
@@ -41,14 +37,12 @@ class Disposition(StrEnum):
 
     SEND = "send", Kind.WORK
     DISCARD = "discard", Kind.WORK
-    RECORD = "record", Kind.WORK
     SENT = "sent", Kind.DONE
     DISCARDED = "discarded", Kind.DONE
     RESTORED = "restored", Kind.DONE
     SENT_BEFORE = "sent_before", Kind.BEFORE
     DISCARDED_BEFORE = "discarded_before", Kind.BEFORE
     RESTORED_BEFORE = "restored_before", Kind.BEFORE
-    ARRIVED = "arrived", Kind.BEFORE
     LEAVE = "leave", Kind.LEFT
     NOT_SELECTED = "not_selected", Kind.LEFT
     OVER_LIMIT = "over_limit", Kind.LEFT

@@ -4,14 +4,15 @@
 |---|---|---|
 | result ``sent`` | ``sent`` | 3 |
 | result ``restored`` | ``restored`` | 2 |
-| no result yet, and the claim is younger than its time to live | ``busy`` | 1 |
-| no result, and the claim is older | ``in_doubt`` | 0 |
+| no result, and its run is not closed | ``busy`` | 1 |
+| no result, and its run is closed | ``in_doubt`` | 0 |
 | result ``in_doubt``, or a result that leaves the message out | ``in_doubt`` | 0 |
 | result ``discarded`` | ``discarded`` | 0 |
 | result ``failed`` | none: it changes nothing | |
 
 Of several attempts the strongest holds. Of equally strong ones that of the later run holds: of the
-run with the greater number of the plan lock, since the clocks of machines may be days off. Of those
+run with the greater number of the plan lock, since the clocks of machines may be days off. No clock
+decides between two runs, nor when a claim without a result is in doubt. Of the attempts
 of one run that with the later time holds, by its result or, without one, its claim; of equally late
 ones ``in_doubt``. Without any, the message is ``PENDING``. So what was sent once stays sent. A
 discard settles a message in doubt, and a later restore without an answer puts it in doubt again. A
@@ -28,7 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_reprocess.archive.ledger.claims import Attempt
-from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS, DECIDED, Disposition
+from spark_reprocess.archive.ledger.disposition import DECIDED, Disposition
 from spark_reprocess.archive.ledger.run_results import ADVICE, IN_MESSAGES, ResultFile
 from spark_reprocess.archive.messages.message_store import combined, is_in
 from spark_reprocess.errors import ArchiveError
@@ -68,14 +69,12 @@ class Entry(NamedTuple):
     plan_id: str
 
 
-def entries_of(
-    attempts: Iterable[Attempt], now_seconds: float, claim_ttl_seconds: float = CLAIM_TTL_SECONDS
-) -> dict[str, Entry]:
+def entries_of(attempts: Iterable[Attempt]) -> dict[str, Entry]:
     """Return, by message id, the entry that holds. Pure."""
     holding: dict[str, Entry] = {}
     for attempt in attempts:
-        is_busy = attempt.is_busy(now_seconds, claim_ttl_seconds)
-        unknown = Disposition.BUSY if is_busy else Disposition.IN_DOUBT, attempt.claim.time
+        state = Disposition.BUSY if attempt.is_busy else Disposition.IN_DOUBT
+        unknown = state, attempt.claim.time
         known = {one.message_id: (one.outcome, one.time) for one in attempt.results or ()}
         for message_id in attempt.claim.message_ids:
             state, said_at = known.get(message_id, unknown)
@@ -85,54 +84,43 @@ def entries_of(
     return holding
 
 
-def states_of(
-    attempts: Iterable[Attempt], now_seconds: float, claim_ttl_seconds: float
-) -> dict[str, Disposition]:
+def states_of(attempts: Iterable[Attempt]) -> dict[str, Disposition]:
     """Return the state of each message that these attempts claimed, but for those that failed."""
-    entries = entries_of(attempts, now_seconds, claim_ttl_seconds)
+    entries = entries_of(attempts)
     return {message_id: entry.state for message_id, entry in entries.items()}
 
 
 _TYPES = {"strength": pa.int32(), "lock": pa.int64()}
 _OF_ENTRY = [(name, _TYPES.get(name, pa.string())) for name in Entry._fields]
-CLAIMED = pa.schema(
-    [("message_id", pa.string()), *_OF_ENTRY, ("drain_id", pa.string()), ("is_copy", pa.bool_())]
-)
+CLAIMED = pa.schema([("message_id", pa.string()), *_OF_ENTRY, ("drain_id", pa.string())])
 """An ``Entry`` per attempt and message: a message may have several rows.
 
-``drain_id`` is null where nobody knows the drain. ``is_copy`` says whether the attempt sent a copy
-to a main queue: not where a person said that one had arrived.
+``drain_id`` is null where nobody knows the drain.
 """
 
 _STATES = pa.array([str(one) for one in STRENGTH])
 _STRENGTHS = pa.array(list(STRENGTH.values()), pa.int32())
 _READ = (
     *("plan_id", "lock", "time", "has_result"),
-    *(f"{IN_MESSAGES}{one}" for one in ("message_id", "outcome", "time", "detail", "drain_id")),
+    *(f"{IN_MESSAGES}{one}" for one in ("message_id", "outcome", "time", "drain_id")),
 )
 _LOCK_DIGITS = 12
 BETWEEN = "\x1f"
 """Smaller than every sign of a time, a state or a plan's id, so that texts sort as entries do."""
 
 
-def claimed_rows(
-    attempts: Iterable[Attempt], now_seconds: float, claim_ttl_seconds: float
-) -> pa.RecordBatch:
+def claimed_rows(attempts: Iterable[Attempt]) -> pa.RecordBatch:
     """Return ``CLAIMED`` of some attempts."""
     entries = []
     for attempt in attempts:
         drains = dict(zip(attempt.claim.message_ids, attempt.claim.drain_ids, strict=False))
-        results = {result.message_id: result for result in attempt.results or ()}
-        for one, entry in entries_of([attempt], now_seconds, claim_ttl_seconds).items():
-            is_copy = one in results and results[one].is_copy
-            of_one = {"message_id": one, "drain_id": drains.get(one), "is_copy": is_copy}
-            entries.append({**of_one, **entry._asdict()})
+        for message_id, entry in entries_of([attempt]).items():
+            ids = {"message_id": message_id, "drain_id": drains.get(message_id)}
+            entries.append({**ids, **entry._asdict()})
     return pa.RecordBatch.from_pylist(entries, schema=CLAIMED)
 
 
-def claimed_in(
-    file: ResultFile, now_seconds: float, claim_ttl_seconds: float
-) -> tuple[pa.Table, bool]:
+def claimed_in(file: ResultFile) -> tuple[pa.Table, bool]:
     """Return ``CLAIMED`` of a result file, and whether all its claims have their results."""
     batches, lacks_results, is_whole = [], False, True
     for rows in file.batches(_READ):
@@ -142,7 +130,7 @@ def claimed_in(
     for rows in file.batches() if lacks_results else ():
         late = file.attempts_of(rows.filter(pc.invert(rows.column("has_result"))))
         is_whole = is_whole and all(one.results is not None for one in late)
-        batches.append(claimed_rows(late, now_seconds, claim_ttl_seconds))
+        batches.append(claimed_rows(late))
     return pa.Table.from_batches(batches, CLAIMED), is_whole
 
 
@@ -164,10 +152,7 @@ def _rows_of_results(file: ResultFile, batch: pa.RecordBatch) -> pa.RecordBatch:
     ids = pc.struct_field(each, "message_id")
     drain_ids = pc.struct_field(each, "drain_id")
     locks, plan_ids = claims.column("lock"), claims.column("plan_id")
-    is_sent = pc.equal(states, pa.scalar(str(Disposition.SENT)))
-    has_arrived = pc.equal(pc.struct_field(each, "detail"), pa.scalar(str(Disposition.ARRIVED)))
-    is_copy = pc.and_not(is_sent, pc.fill_null(has_arrived, False))  # noqa: FBT003 - a value
-    columns = [ids, strengths, locks, said_at, states, plan_ids, drain_ids, is_copy]
+    columns = [ids, strengths, locks, said_at, states, plan_ids, drain_ids]
     return pa.RecordBatch.from_arrays(columns, schema=CLAIMED).filter(strengths.is_valid())
 
 

@@ -20,7 +20,6 @@ need not be read again.
 """
 
 import json
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +32,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_reprocess.archive.ledger.claims import LEDGER, plan_folder, sent_text
-from spark_reprocess.archive.ledger.disposition import CLAIM_TTL_SECONDS, DECIDED
+from spark_reprocess.archive.ledger.disposition import DECIDED
 from spark_reprocess.archive.ledger.erasures import erasures
 from spark_reprocess.archive.ledger.message_state import (
     BETWEEN,
@@ -161,26 +160,18 @@ class Messages:
         return Counter(self.open_set.decided) + _counted(self.open_set.rows, self.entries)
 
 
-def read_messages(
-    archive: Archive, now_seconds: float, claim_ttl_seconds: float = CLAIM_TTL_SECONDS
-) -> Messages:
+def read_messages(archive: Archive) -> Messages:
     """Read which messages are pending now, of all drains."""
     base = stored_open_set(archive)
     reopened: set[str] = set()
     while True:
-        messages, counted_twice = _read(archive, base, reopened, now_seconds, claim_ttl_seconds)
+        messages, counted_twice = _read(archive, base, reopened)
         if not counted_twice:
             return messages
         reopened |= counted_twice
 
 
-def _read(
-    archive: Archive,
-    base: OpenSet,
-    reopened: set[str],
-    now_seconds: float,
-    claim_ttl_seconds: float,
-) -> tuple[Messages, set[str]]:
+def _read(archive: Archive, base: OpenSet, reopened: set[str]) -> tuple[Messages, set[str]]:
     """Read what *base* does not cover, and the drains *reopened*.
 
     Also return drains of *base* in which a message may be counted that was counted here, too: it
@@ -191,7 +182,7 @@ def _read(
     covered, unsure = [_SAID.empty_table()], [_SAID.empty_table()]
 
     def read(file: ResultFile) -> tuple[pa.Table, bool, ResultSpan]:
-        claimed, is_whole = claimed_in(file, now_seconds, claim_ttl_seconds)
+        claimed, is_whole = claimed_in(file)
         span = ResultSpan(pc.max(claimed["time"]).as_py() or "", file.sent_span())
         return _said(claimed), is_whole, span
 
@@ -200,7 +191,7 @@ def _read(
         (covered if is_whole else unsure).append(said)
         if is_whole:
             runs[path] = span
-    batch = claimed_rows(attempts, now_seconds, claim_ttl_seconds)
+    batch = claimed_rows(attempts)
     unsure.append(_said(pa.Table.from_batches([batch])))
 
     files = {drain_id: [*paths] for drain_id, paths in groupby(message_files(archive), drain_of)}
@@ -218,7 +209,7 @@ def _read(
     fresh = _without(fresh, is_in(fresh["message_id"], rows["message_id"]))
 
     def read_of_fresh(file: ResultFile) -> pa.Table:
-        claimed, _ = claimed_in(file, now_seconds, claim_ttl_seconds)
+        claimed, _ = claimed_in(file)
         return _said(claimed.filter(is_in(claimed["message_id"], fresh["message_id"])))
 
     if fresh.num_rows:
@@ -303,19 +294,16 @@ def _repeated(ids: Any) -> Any:  # noqa: ANN401 - an Arrow column
 
 def claimed_table(
     archive: Archive,
-    now_seconds: float | None = None,
-    claim_ttl_seconds: float = CLAIM_TTL_SECONDS,
     *,
     by_plan: str = "",
     without: Collection[str] = (),
     wanted: Callable[[pa.Table], Any] | None = None,
 ) -> pa.Table:
-    """Read ``CLAIMED``, as of *now_seconds*: epoch seconds, None for the clock's.
+    """Read ``CLAIMED``.
 
     *by_plan* is for the runs of one plan. The result files of *without* are left out. *wanted*
     returns which rows to keep.
     """
-    now_seconds = time.time() if now_seconds is None else now_seconds
     paths, attempts = ledger_files(archive, by_plan)
     paths = [path for path in paths if path not in without]
 
@@ -323,9 +311,9 @@ def claimed_table(
         return claimed.filter(wanted(claimed)) if wanted else claimed
 
     def read(file: ResultFile) -> pa.Table:
-        return kept(claimed_in(file, now_seconds, claim_ttl_seconds)[0])
+        return kept(claimed_in(file)[0])
 
-    open_ones = claimed_rows(attempts, now_seconds, claim_ttl_seconds)
+    open_ones = claimed_rows(attempts)
     tables = [kept(pa.Table.from_batches([open_ones]))]
     return pa.concat_tables([*tables, *read_results(archive, paths, read)])
 
@@ -333,8 +321,6 @@ def claimed_table(
 def claimed_of_plan(
     archive: Archive,
     plan_id: str,
-    now_seconds: float | None = None,
-    claim_ttl_seconds: float = CLAIM_TTL_SECONDS,
     *,
     wanted: Callable[[pa.Table], Any] | None = None,
 ) -> pa.Table:
@@ -346,13 +332,11 @@ def claimed_of_plan(
     known = stored_open_set(archive, _known_path(plan_id))
     rows = known.rows
     fields = [field_in(rows["entry"], name) for name in Entry._fields]
-    # What is pending was not sent.
-    is_copy = pa.repeat(pa.scalar(False), rows.num_rows)  # noqa: FBT003 - a value
-    columns = [rows["message_id"], *fields, drains_of(rows), is_copy]
+    columns = [rows["message_id"], *fields, drains_of(rows)]
     claimed = pa.table(columns, names=CLAIMED.names).cast(CLAIMED)
     claimed = claimed.filter(wanted(claimed)) if wanted else claimed
     without = known.runs.keys()
-    newer = claimed_table(archive, now_seconds, claim_ttl_seconds, without=without, wanted=wanted)
+    newer = claimed_table(archive, without=without, wanted=wanted)
     return pa.concat_tables([claimed, newer])
 
 
@@ -364,7 +348,6 @@ def planned_states(
     archive: Archive,
     plan_id: str,
     message_ids: Any,  # noqa: ANN401 - an Arrow column
-    now_seconds: float | None = None,
     claimed: pa.Table | None = None,
 ) -> Any:  # noqa: ANN401 - an Arrow column
     """Return the state of each of these messages of a plan; the archive may have lost some.
@@ -372,7 +355,7 @@ def planned_states(
     *claimed* is ``claimed_of_plan``, if the caller has read it before.
     """
     if claimed is None:
-        claimed = claimed_of_plan(archive, plan_id, now_seconds)
+        claimed = claimed_of_plan(archive, plan_id)
     states = states_among(claimed, message_ids)
     erased = {one for record in erasures(archive) for one in record.messages}
     is_lost = pc.and_not(is_in(message_ids, erased), is_in(states, SETTLED))

@@ -2,19 +2,19 @@
 
 ``ledger/runs/<plan id>/<run id>.parquet`` has a row for each claim of the run: its name, all fields
 of the claim and, for each message, all fields of its result. The run writes it when it ends, if
-absent. Of a run that died, the next run that ends or erases writes it. Until then readers list the
-claims of the run's plan, and open those that no result file has.
+absent. Of a run that was killed, the run that closed it writes it at its own end. Until then
+readers list the claims of the run, and open each.
 
 An attempt without a result stands in the file as such. For those alone readers look whether a
 result has been written since. A claim that its run's file lacks was made after the run was closed:
-it sends nothing, and everybody ignores it: readers, and tasks that find it in their chunk.
+it sends nothing, and nobody reads it.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, islice, zip_longest
+from itertools import islice, zip_longest
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -31,14 +31,15 @@ from spark_reprocess.archive.ledger.claims import (
     Attempt,
     AttemptName,
     Claim,
-    Ledger,
     Result,
     RunName,
     RunState,
     attempt_names,
+    discard_claim,
     find_runs,
     list_runs,
-    plan_folder,
+    read_attempt,
+    read_claim_results,
     run_path,
 )
 from spark_reprocess.archive.messages.message_store import opened
@@ -125,7 +126,7 @@ class ResultFile:
         return [
             one
             if one.results is not None
-            else replace(one, results=Ledger(self.archive, one.name.plan_id).results(one.name))
+            else replace(one, results=read_claim_results(self.archive, one.name))
             for one in found
         ]
 
@@ -154,35 +155,15 @@ def ledger_files(archive: Archive, plan_id: str = "") -> tuple[list[str], Iterat
     Returns:
         The paths of the result files; and the attempts of the runs that have none, read lazily.
     """
-    runs = list_runs(archive, plan_id)
-    closed = {run for run, state in runs.items() if state is RunState.CLOSED}
-    names: list[AttemptName] = []
-    for plan in sorted({plan for plan, _ in runs.keys() - closed}):
-        paths = [run_path(*run, RESULTS) for run in sorted(closed) if run[0] == plan]
-        known = set(chain.from_iterable(read_results(archive, paths, names_of)))
-        names += [name for name in attempt_names(archive, plan) if name not in known]
-    open_ones = (
+    states = list_runs(archive, plan_id)
+    closed = sorted(run for run, state in states.items() if state is RunState.CLOSED)
+    others = sorted(states.keys() - set(closed))
+    attempts = (
         attempt
-        for attempt in read_attempts(archive, names)
-        if (attempt.name.plan_id, attempt.claim.run_id) not in closed
+        for run in others
+        for attempt in read_attempts(archive, run, is_closed=states[run] is RunState.CLOSING)
     )
-    return [run_path(*run, RESULTS) for run in sorted(closed)], open_ones
-
-
-def without_late(archive: Archive, attempts: Sequence[Attempt]) -> list[Attempt]:
-    """Leave out what a run claimed after it was closed: it sends nothing of that.
-
-    Costs one read for each run with a claim without a result.
-    """
-    unfinished = [attempt for attempt in attempts if attempt.results is None]
-    late = set[AttemptName]()
-    for run in {(attempt.name.plan_id, attempt.claim.run_id) for attempt in unfinished}:
-        of_run = {a.name for a in unfinished if (a.name.plan_id, a.claim.run_id) == run}
-        path = run_path(*run, RESULTS)
-        with opened(archive, path, ADVICE) as parquet:
-            if parquet is not None:
-                late |= of_run - set(names_of(ResultFile(archive, path, parquet)))
-    return [attempt for attempt in attempts if attempt.name not in late]
+    return [run_path(*run, RESULTS) for run in closed], attempts
 
 
 def names_of(file: ResultFile, *, finished: bool = False) -> list[AttemptName]:
@@ -193,14 +174,14 @@ def names_of(file: ResultFile, *, finished: bool = False) -> list[AttemptName]:
     return [*map(AttemptName._make, zip(*columns, strict=True))]
 
 
-def read_attempts(archive: Archive, names: Sequence[AttemptName]) -> Iterator[Attempt]:
-    """Read claims and results, several at once; return them in the order of *names*."""
+def read_attempts(archive: Archive, run: RunName, *, is_closed: bool = True) -> Iterator[Attempt]:
+    """Read the claims and results of a run, several at once; *is_closed*: as in ``Attempt``."""
+    names = attempt_names(archive, run)
 
     def read(name: AttemptName) -> Attempt:
-        attempt = Ledger(archive, name.plan_id).attempt(name)
+        attempt = read_attempt(archive, name, is_closed=is_closed)
         if attempt is None:
-            folder = f"{plan_folder(name.plan_id)}/{name.unit}"
-            raise missing(archive, f"{folder}: the claim of chunk {name.chunk}")
+            raise missing(archive, f"a claim of run {name.run_id}, chunk {name.chunk}")
         return attempt
 
     with ThreadPoolExecutor(_CONCURRENT_READS, thread_name_prefix="ledger") as executor:
@@ -234,17 +215,12 @@ def write_result_files(archive: Archive, ended: RunName) -> tuple[str, ...]:
 def _close(archive: Archive, run: RunName) -> None:
     # In this order: what claims after the marker finds it, and sends nothing.
     archive.create(run_path(*run, CLOSING), b"")
-    sink, rows = pa.BufferOutputStream(), map(_row, _claimed(archive, run))
+    sink = pa.BufferOutputStream()
+    rows = map(_row, read_attempts(archive, run))
     with pq.ParquetWriter(sink, _SCHEMA, compression="zstd") as writer:
         while held := [*islice(rows, _ATTEMPTS_AT_ONCE)]:
             writer.write_batch(pa.RecordBatch.from_pylist(held, schema=_SCHEMA))
     archive.create(run_path(*run, RESULTS), sink.getvalue().to_pybytes())
-
-
-def _claimed(archive: Archive, run: RunName) -> Iterator[Attempt]:
-    """Read the attempts of a run that has no result file."""
-    _, attempts = ledger_files(archive, run[0])
-    return (attempt for attempt in attempts if attempt.claim.run_id == run[1])
 
 
 def clear_plans(archive: Archive, oldest: str) -> None:
@@ -264,11 +240,10 @@ def clear_plans(archive: Archive, oldest: str) -> None:
         runs = list_runs(archive, plan_id)
         for run in (run for run, state in runs.items() if state is not RunState.CLOSED):
             _close(archive, run)
-        ledger = Ledger(archive, plan_id)
         with ThreadPoolExecutor(_CONCURRENT_READS, thread_name_prefix="ledger") as executor:
             paths = [run_path(*run, RESULTS) for run in runs]
             for names in read_results(archive, paths, partial(names_of, finished=True)):
-                list(executor.map(ledger.discard, names))
+                list(executor.map(partial(discard_claim, archive), names))
         archive.create(cleared, b"")
 
 

@@ -80,8 +80,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="act only on messages of this parked queue; required if the plan has messages of "
         "several, and for a ramp",
     )
-    add_shared(rare, "--in-doubt", choices=("arrived", "send", "leave"))
-    add_shared(rare, "--claim-ttl", "--time-budget-seconds", "--mask", "--no-samples")
+    add_shared(rare, "--in-doubt", "--time-budget-seconds", "--mask", "--no-samples")
     add_shared(rare, "--pointer-bucket")
     rare.add_argument(
         "--include-foreign",
@@ -302,9 +301,7 @@ _DONE = {
     Disposition.SENT: "sent {:,}",
     Disposition.RESTORED: "restored {:,}",
     Disposition.DISCARDED: "discarded {:,}",
-    Disposition.ARRIVED: "recorded {:,} as arrived",
     Disposition.DISCARD: "{:,} would be discarded",
-    Disposition.RECORD: "{:,} would be recorded as arrived",
 }
 
 

@@ -73,7 +73,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="show bodies and attributes as they are",
     )
-    add_shared(parser, "--mask", "--claim-ttl", "--failure-table")
+    add_shared(parser, "--mask", "--failure-table")
     group = parser.add_argument_group("the messages of a group")
     group.add_argument(
         "--out", metavar="FILE", help="a file to create on this machine; - for standard output"

@@ -36,7 +36,7 @@ installations of this account and Region."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_shared(parser, "--parked-queue-url", "--claim-ttl", "--failure-table")
+    add_shared(parser, "--parked-queue-url", "--failure-table")
     add = parser.add_argument
     add("--main-queue-url", metavar="URL", help="say whether replays to this queue are limited")
     add("--dlq-url", metavar="URL", help="its DLQ: also say how many wait there")
@@ -121,7 +121,7 @@ def _print_latest(name: str, columns: Sequence[str], rows: Sequence[Sequence[obj
 def _next_steps(status: ArchiveStatus) -> Iterator[str]:
     for state, advice in (
         (Disposition.IN_DOUBT, "they may have been sent and no answer came"),
-        (Disposition.BUSY, "a run claimed them and may still be sending"),
+        (Disposition.BUSY, "a run that has not ended claimed them"),
     ):
         examples = status.examples.get(state, ())
         if examples:

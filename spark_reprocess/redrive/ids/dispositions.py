@@ -78,7 +78,6 @@ def with_dispositions(
     rules += [
         (Disposition.BUSY, values_among(rows[STATE], ["busy"])),
         (Disposition.DISCARD, is_discarded),
-        (Disposition.RECORD, is_in_doubt & (in_doubt == "arrived")),
         (Disposition.IN_DOUBT, is_in_doubt & (in_doubt != "send")),
         (Disposition.NO_GROUP, ~has_group & to_fifo),
         (Disposition.EDIT_FAILED, has_fault),

@@ -25,6 +25,9 @@ from spark_reprocess.redrive.resolving.queues import SOURCE_COLUMNS, Queues
 DESTINATION = "destination"
 """A column: URL of the queue that a message goes to; null where it must go nowhere."""
 
+_WITHOUT_ORDER = "without-order"
+"""The unit of messages without a message group."""
+
 _OURS = (CONTEXT_ATTRIBUTE, REPLAY_COUNT_ATTRIBUTE)
 _OURS_BYTES = CONTEXT_MAX_BYTES + 64
 """More than names, types and values of our two attributes can take."""
@@ -47,24 +50,31 @@ def _attribute_bytes(entry: Column) -> Column:
     return (names + F.coalesce(text, data, F.lit(0))).cast("long")
 
 
-def with_chunks(positioned: Held, chunks: int, step: str = "") -> Held:
-    """Put ``POSITION`` in place of ``unit`` and ``position``, see ``with_positions``.
+def with_chunks(positioned: Held, chunks: int) -> Held:
+    """Complete ``POSITION`` of rows with ``unit`` and ``position``, see ``with_positions``.
 
     Messages with a position are in chunks of 100, in their order. The others are spread over so
-    many *chunks* by the first eight bytes of the SHA-256 of their id; the next two are their place:
-    nothing but the id decides. *step* ends the names of the units of a ramp's step.
+    many *chunks* by a hash of their id, and have no order: their position is 0.
     """
 
     def chunked(rows: Any) -> Any:  # noqa: ANN401 - a table, or a batch
-        places, names = [], ["message_id", "unit", "position"]
-        for message_id, unit, position in map(dict.values, rows.select(names).to_pylist()):
-            digest = sha256(message_id.encode()).digest()
-            chunk, place = int.from_bytes(digest[:8]) % chunks, int.from_bytes(digest[8:10])
-            if position is not None:
-                chunk, place = divmod(position, CHUNK_MESSAGES)
-            places.append((f"{unit or f'of-{chunks}'}{step}", chunk, place))
-        types = pa.string(), pa.int64(), pa.int64()
-        new = [pa.array([one[n] for one in places], of) for n, of in enumerate(types)]
+        units: list[str] = []
+        numbers: list[int] = []
+        positions: list[int] = []
+        for row in rows.select(["message_id", "unit", "position"]).to_pylist():
+            position = row["position"]
+            if position is None:
+                digest = sha256(row["message_id"].encode()).digest()
+                numbers.append(int.from_bytes(digest[:8]) % chunks)
+            else:
+                numbers.append(position // CHUNK_MESSAGES)
+            units.append(row["unit"] or _WITHOUT_ORDER)
+            positions.append(position or 0)
+        new = [
+            pa.array(units, pa.string()),
+            pa.array(numbers, pa.int64()),
+            pa.array(positions, pa.int64()),
+        ]
         rows = rows.drop_columns(["unit", "position"])
         return type(rows).from_arrays([*rows.columns, *new], [*rows.schema.names, *POSITION])
 
@@ -109,7 +119,6 @@ def with_dispositions(
         .when(not_ours.isNotNull(), not_ours)
         .when(state == "busy", Disposition.BUSY)
         .when(_has_action(actions, "discard"), Disposition.DISCARD)
-        .when((state == "in_doubt") & F.lit(in_doubt == "arrived"), Disposition.RECORD)
         .when((state == "in_doubt") & F.lit(in_doubt != "send"), Disposition.IN_DOUBT)
         .when(F.col("message_group_id").isNull() & F.lit(queues.is_fifo), Disposition.NO_GROUP)
         .when(F.col(FAULT).isNotNull(), Disposition.EDIT_FAILED)

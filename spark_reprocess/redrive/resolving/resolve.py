@@ -1,6 +1,5 @@
 """Resolves a plan: finds and counts the disposition of each of its messages. Sends nothing."""
 
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -172,8 +171,6 @@ def _dispositions(
     claimed = claimed_of_plan(
         archive,
         plan.plan_id,
-        time.time(),
-        options.claim_ttl_seconds,
         wanted=lambda rows: is_in(rows["message_id"], ids["message_id"]),
     )
     dispositions = with_dispositions(
@@ -189,13 +186,13 @@ def _dispositions(
         return messages, dispositions
     if options.where is not None:
         dispositions = keep_groups_whole(dispositions)
-    pending = _pending_elsewhere(archive, numbered, options.claim_ttl_seconds)
+    pending = _pending_elsewhere(archive, numbered)
     return messages, with_waiting(dispositions, pending)
 
 
-def _pending_elsewhere(archive: Archive, numbered: DataFrame, ttl: float) -> DataFrame:
+def _pending_elsewhere(archive: Archive, numbered: DataFrame) -> DataFrame:
     """The archive's messages that are no part of the plan and that nobody has decided about."""
-    pending = read_messages(archive, time.time(), ttl).pending()
+    pending = read_messages(archive).pending()
     rows = read_some(numbered.sparkSession, archive, pending, (*ORDER_COLUMNS, "queue_url"))
     return (
         rows.where(F.col("message_group_id").isNotNull())

@@ -1,14 +1,16 @@
 """One Spark task of a redrive or restore: claim messages, send them, write what became of them.
 
-Nothing is sent before its claim is durable. So wherever the task dies, the ledger names every
-message that may be on its way. Only what SQS confirmed is called sent.
+In this order: claim, look for the marker ``closing``, send, record. Nothing is sent before its
+claim is durable. So wherever the task dies, the ledger names every message that may be on its way.
+Nothing is sent by a run that somebody has closed, see ``claims``. Only what SQS confirmed is called
+sent.
 """
 
 import gc
 import random
 import time
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -33,19 +35,18 @@ from dlq_replay.replaying.sending import (
 )
 from dlq_replay.wire.message import Message
 from spark_reprocess.archive.ledger.claims import (
+    CHUNK_END,
     POSITION,
     Attempt,
     Claim,
     Ledger,
     Result,
-    open_ranges,
+    read_attempt,
     run_folder,
     sent_text,
     timestamp,
 )
-from spark_reprocess.archive.ledger.disposition import BEFORE, DECIDED, WORK, Disposition
-from spark_reprocess.archive.ledger.message_state import states_of
-from spark_reprocess.archive.ledger.run_results import without_late
+from spark_reprocess.archive.ledger.disposition import WORK, Disposition
 from spark_reprocess.archive.ledger.stop import Stop, StopCause
 from spark_reprocess.archive.messages.dead_letter_schema import SENDING_COLUMNS, from_row
 from spark_reprocess.archive.storage.files import Archive
@@ -79,24 +80,22 @@ _PROGRESS_SECONDS = 2.0
 _LIMIT_SECONDS = 10.0
 """How often a task reads the circuit breaker's limit."""
 
-# Shares of a claim's life, which begins at the claim's own time. Calls may begin until the first,
-# answers are waited for until the second. When the life is over, others may take the messages for
-# lost.
-_CALLS_SHARE = 0.7
-_ANSWERS_SHARE = 0.8
+_CALLS_SECONDS = 630.0
+"""How long after its claim calls of a chunk may begin, however often SQS throttles them."""
+
+_ANSWERS_SECONDS = 720.0
+"""How long after its claim a task waits for answers. What has none by then is in doubt."""
 
 
 class Item(NamedTuple):
     """One message as it is to be sent; *disposition* is ``send``, ``discard``, or why neither.
 
     Attributes:
-        place: in its chunk; others may have the same.
         drain_id: of the drain that brought it.
         sent_at: its SentTimestamp; None if nobody knows it.
     """
 
     group_id: str
-    place: int
     disposition: str
     message: Message
     drain_id: str = ""
@@ -116,13 +115,28 @@ class Settled(NamedTuple):
     detail: str = ""
 
 
+class _Planned(NamedTuple):
+    """An item, and why it makes no work; None if it does."""
+
+    item: Item
+    word: Disposition | None
+
+
+def _settled(item: Item, result: Result) -> Settled:
+    """Return what a result of this run says of an item."""
+    if result.detail == Disposition.NOT_REACHED:
+        return Settled(item, Disposition.NOT_REACHED)
+    return Settled(item, result.outcome, result.detail)
+
+
 @dataclass(slots=True)
 class ChunkSender:
     """Settles chunks, one after the other, in the order in which they are given.
 
     Attributes:
-        queue_until: makes the queue for a claim whose calls may begin until then, epoch seconds.
+        queue_until: makes the queue for calls that may begin until then, epoch seconds.
         claim_messages: asked before each claim: how many messages it may have, at least 1.
+        ledger: of this run.
     """
 
     queue_until: Callable[[float], Queue]
@@ -151,11 +165,14 @@ class ChunkSender:
                 return
 
     def settle(self, unit: str, chunk: int, items: Sequence[Item]) -> Iterator[list[Settled]]:
-        """Send or discard the items of one chunk that are still open, claim by claim.
+        """Send or discard the items of one chunk, claim by claim, in their order.
 
-        Items stand in the order of their places, in which they must arrive. On a FIFO queue the
-        first message of a group that is not confirmed blocks the group, here and in every later
-        chunk. An error that concerns more than this chunk stops the whole run.
+        The items follow from the run's dispositions, so each task that Spark starts for them sees
+        the same ones. A claim of this run that is there already was made by an earlier start of
+        this task, or by one that goes on: what it says counts, and what it may be sending is left.
+
+        On a FIFO queue the first message of a group that is not confirmed blocks the group, here
+        and in every later chunk. An error that concerns more than this chunk stops the whole run.
 
         Yields:
             What became of the items, in their order. What is not yielded was not reached.
@@ -163,70 +180,51 @@ class ChunkSender:
         Raises:
             ArchiveError: the ledger cannot be read or written; nothing more was sent.
         """
-        all_attempts = self.ledger.attempts(unit, chunk)
-        attempts = without_late(self.ledger.archive, all_attempts)
-        now, ttl = self.now_seconds(), self.context.request.claim_ttl_seconds
-        left = deque(items)
-        if any(self._may_be_sent(attempt, now, ttl) for attempt in attempts):
-            yield self._busy(left)
-            return
-        # Another run may have acted since this one was resolved.
-        states = states_of(attempts, now, ttl)
-        ours = states_of((a for a in attempts if a.claim.run_id == self.context.run_id), now, ttl)
-        for number, first, most_end in open_ranges(all_attempts):
-            begin = first
-            while left and left[0].place < most_end:
-                if not self.signals.may_go_on():
-                    return
-                part = self._next_part(left, most_end, states, ours)
-                work = [item for item, word in part if word is None]
-                done: Mapping[str, Settled] = {}
-                if work:
-                    end = left[0].place if left and left[0].place < most_end else most_end
-                    # Others count the claim's age from this moment, so the deadlines below do too:
-                    # writing the claim takes time, and may take long.
-                    claimed_at = self.now_seconds()
-                    claim = self._claim(work, end, claimed_at)
-                    if not self.ledger.claim(unit, chunk, number, claim, begin):
-                        # Another run goes on with this chunk.
-                        yield self._busy([*(item for item, _ in part), *left])
-                        return
-                    record = partial(self.ledger.record, unit, chunk, number, first=begin)
-                    done = {one.item.message_id: one for one in self._act(work, claimed_at, record)}
-                    self._block_groups(done.values())
-                    begin = end
-                yield [
-                    Settled(item, word) if word else done[item.message_id] for item, word in part
+        first = 0
+        while first < len(items):
+            if not self.signals.may_go_on():
+                return
+            part = self._next_part(items[first:])
+            end = first + len(part)
+            work = [one.item for one in part if one.word is None]
+            claim_end = CHUNK_END if end == len(items) else end
+            if not work:
+                settled = [Settled(one.item, one.word) for one in part if one.word]
+                self._block_groups(settled)
+                yield settled
+            elif self.ledger.claim(unit, chunk, self._claim(work, claim_end), first):
+                record = partial(self.ledger.record, unit, chunk, first=first)
+                by_id = {one.item.message_id: one for one in self._act(work, record)}
+                settled = [
+                    Settled(one.item, one.word) if one.word else by_id[one.item.message_id]
+                    for one in part
                 ]
-
-    def _may_be_sent(self, attempt: Attempt, now: float, ttl: float) -> bool:
-        """Whether somebody may be sending the messages of this attempt at this moment."""
-        # An executor that seems lost may still work for this run, and its clock may be off.
-        is_ours = attempt.results is None and attempt.claim.run_id == self.context.run_id
-        return is_ours or attempt.is_busy(now, ttl)
-
-    def _next_part(
-        self,
-        left: deque[Item],
-        end: int,
-        states: Mapping[str, Disposition],
-        ours: Mapping[str, Disposition],
-    ) -> list[tuple[Item, Disposition | None]]:
-        """Take as many items before *end* as one claim may have; None is for those that it has.
-
-        One claim has all items of one place, even if they are more.
-        """
-        part: list[tuple[Item, Disposition | None]] = []
-        room = self.claim_messages()
-        # A claim ends between two places, so those at one place go together.
-        while left and left[0].place < end and (room > 0 or left[0].place == part[-1][0].place):
-            item = left.popleft()
-            word = self._word(item, states.get(item.message_id), ours.get(item.message_id))
-            part.append((item, word))
-            if word:
-                self._block_groups([Settled(item, word)])
+                self._block_groups(settled)
+                yield settled
             else:
+                attempt = read_attempt(self.ledger.archive, self.ledger.name(unit, chunk, first))
+                if attempt is None or attempt.results is None:
+                    # Whoever made it may be sending now, and goes on with this chunk.
+                    yield self._busy(items[first:])
+                    return
+                end = min(attempt.claim.end, len(items))
+                yield self._recorded(items[first:end], attempt)
+            first = end
+
+    def _next_part(self, left: Sequence[Item]) -> list[_Planned]:
+        """Return as many items as one claim may have, and those between them that it has not."""
+        part: list[_Planned] = []
+        room = self.claim_messages()
+        blocked = set(self._blocked_groups)
+        for item in left:
+            if room <= 0:
+                break
+            word = self._word(item, blocked)
+            part.append(_Planned(item, word))
+            if word is None:
                 room -= 1
+            elif self._blocks_group(item, word):
+                blocked.add(self._group_of(item))
         return part
 
     def _busy(self, items: Iterable[Item]) -> list[Settled]:
@@ -234,36 +232,41 @@ class ChunkSender:
         self._block_groups(settled)
         return settled
 
-    def _word(
-        self, item: Item, state: Disposition | None, ours: Disposition | None
-    ) -> Disposition | None:
+    def _recorded(self, items: Iterable[Item], attempt: Attempt) -> list[Settled]:
+        """Return what an earlier start of this task recorded of these items."""
+        results = {result.message_id: result for result in attempt.results or ()}
+        settled: list[Settled] = []
+        for item in items:
+            result = results.get(item.message_id)
+            if result:
+                settled.append(_settled(item, result))
+                continue
+            # It was left out of the claim, so it was not sent; why may have been another reason.
+            word = self._word(item, self._blocked_groups) or Disposition.NOT_REACHED
+            settled.append(Settled(item, word))
+        self._block_groups(settled)
+        return settled
+
+    def _word(self, item: Item, blocked_groups: Collection[str]) -> Disposition | None:
+        """Return why an item makes no work; None if it does."""
         if item.disposition not in WORK:
             return Disposition(item.disposition)
-        if state in DECIDED:
-            # Spark runs a lost task again: what its first attempt did counts as this run's.
-            if item.disposition == Disposition.RECORD and ours is state:
-                return Disposition.ARRIVED
-            return state if ours is state else BEFORE[state]
         is_sent = item.disposition == Disposition.SEND
-        if is_sent and state is Disposition.IN_DOUBT and self.context.request.in_doubt != "send":
-            return Disposition.IN_DOUBT
-        if is_sent and self._blocked_groups and self._group_of(item) in self._blocked_groups:
+        if is_sent and blocked_groups and self._group_of(item) in blocked_groups:
             return Disposition.WAITS
         return None
 
-    def _claim(self, work: Sequence[Item], end: int, claimed_at: float) -> Claim:
+    def _claim(self, work: Sequence[Item], end: int) -> Claim:
         edits = self.context.editor.edits
         edited = (i for i in work if i.disposition == Disposition.SEND and i.group_id in edits)
         known = sorted(sent_text(item.sent_at) for item in work if item.sent_at)
         is_known = len(known) == len(work)
         return Claim(
-            run_id=self.context.run_id,
             who=self.context.who,
             reason=self.context.request.reason,
             destination=self.context.destination,
-            time=timestamp(claimed_at),
+            time=timestamp(self.now_seconds()),
             message_ids=tuple(item.message_id for item in work),
-            ttl_seconds=self.context.request.claim_ttl_seconds,
             edits={item.message_id: edits[item.group_id].digest for item in edited},
             step=self.context.step,
             end=end,
@@ -273,13 +276,12 @@ class ChunkSender:
             last_sent_at=known[-1] if is_known else "",
         )
 
-    def _act(
-        self, work: Sequence[Item], claimed_at: float, record: Callable[[list[Result]], None]
-    ) -> list[Settled]:
+    def _act(self, work: Sequence[Item], record: Callable[[list[Result]], None]) -> list[Settled]:
+        """Send or discard what was claimed just now, unless the run is closed; record it."""
         if self._is_closing():
             answers: Mapping[str, SendResult] = {item.message_id: NotSent() for item in work}
         else:
-            answers = self._send(claimed_at, work)
+            answers = self._send(work)
         time = timestamp(self.now_seconds())
         results = [self._result(item, answers.get(item.message_id), time) for item in work]
         try:
@@ -287,12 +289,7 @@ class ChunkSender:
         except ArchiveError as error:
             self.signals.stop(Stop(StopCause.ARCHIVE, str(error)))
             return [Settled(item, Disposition.IN_DOUBT, str(error)) for item in work]
-        return [
-            Settled(item, Disposition(result.detail))
-            if result.detail in (Disposition.NOT_REACHED, Disposition.ARRIVED)
-            else Settled(item, result.outcome, result.detail)
-            for item, result in zip(work, results, strict=True)
-        ]
+        return [_settled(item, result) for item, result in zip(work, results, strict=True)]
 
     def _result(self, item: Item, answer: SendResult | None, time: str) -> Result:
         result = partial(Result, item.message_id, time=time)
@@ -307,14 +304,15 @@ class ChunkSender:
                 return result(Disposition.IN_DOUBT, detail=cause)
             case NotSent():
                 return result(Disposition.FAILED, detail=Disposition.NOT_REACHED)
-        if item.disposition == Disposition.RECORD:
-            return result(Disposition.SENT, detail=Disposition.ARRIVED)
         return result(Disposition.DISCARDED)
 
     def _is_closing(self) -> bool:
-        """Whether the claim that was made just now may be missing in the run's result file."""
+        """Whether somebody closes this run, so that he may not have seen the claim made just now.
+
+        That is so, too, if nobody can tell.
+        """
         try:
-            is_closing = self.ledger.is_closing(self.context.run_id)
+            is_closing = self.ledger.is_closing()
         except ArchiveError as error:
             self.signals.stop(Stop(StopCause.ARCHIVE, str(error)))
             return True
@@ -323,10 +321,10 @@ class ChunkSender:
             self.signals.stop_task(Stop(StopCause.LOCK_LOST, why))
         return is_closing
 
-    def _send(self, claimed_at: float, work: Sequence[Item]) -> Mapping[str, SendResult]:
-        ttl = self.context.request.claim_ttl_seconds
-        queue = self.queue_until(claimed_at + ttl * _CALLS_SHARE)
-        until = claimed_at + ttl * _ANSWERS_SHARE
+    def _send(self, work: Sequence[Item]) -> Mapping[str, SendResult]:
+        began_at = self.now_seconds()
+        queue = self.queue_until(began_at + _CALLS_SECONDS)
+        until = began_at + _ANSWERS_SECONDS
         groups: defaultdict[str, list[Shipment]] = defaultdict(list)
         for item in work:
             if item.disposition == Disposition.SEND:
@@ -344,8 +342,13 @@ class ChunkSender:
             self._blocked_groups |= {
                 self._group_of(one.item)
                 for one in settled
-                if one.item.disposition != Disposition.DISCARD and one.word.blocks_group
+                if self._blocks_group(one.item, one.word)
             }
+
+    def _blocks_group(self, item: Item, word: Disposition) -> bool:
+        """Whether later messages of its FIFO message group must not go after this one."""
+        is_discard = item.disposition == Disposition.DISCARD
+        return self.context.to_fifo and not is_discard and word.blocks_group
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,7 +367,7 @@ class SendTask:
     windows: Sequence[int] | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Settle the rows of one partition, sorted by ``POSITION``; yield the counts.
+        """Settle the rows of one partition, sorted by ``POSITION`` and id; yield the counts.
 
         What is not counted was not reached. ``read_settled`` reads the rows. Never raises for what
         SQS or the archive does.
@@ -384,7 +387,8 @@ class SendTask:
             window = None if self.windows is None else self.windows[task]
             of_chunks = groupby(chain([first], rows), lambda row: (row["unit"], row["chunk"]))
             chunks = (
-                (unit, chunk, [_item(row, context.editor) for row in of_chunk])
+                # A stage has messages of its own, in chunks of its own.
+                (f"{self.stage}.{unit}", chunk, [_item(row, context.editor) for row in of_chunk])
                 for (unit, chunk), of_chunk in of_chunks
             )
             limiter = RateLimiter(window, waits_first=context.limit.per_minute is not None)
@@ -419,7 +423,7 @@ class SendTask:
                 *(queue, signals, limiter, errors, until, time.time, random.uniform), is_fifo
             ),
             executor=executor,
-            ledger=Ledger(self.archive, self.context.plan_id),
+            ledger=Ledger(self.archive, self.context.plan_id, self.context.run_id),
             context=self.context,
             signals=signals,
             now_seconds=time.time,
@@ -433,9 +437,7 @@ def _item(row: dict[str, Any], editor: Editor) -> Item:
     except EditError:
         # Resolving the plan found no fault, so an expression gave another value now: leave it.
         message, disposition = from_row(row), Disposition.EDIT_FAILED
-    return Item(
-        row["group_id"], row["place"], disposition, message, row["drain_id"], row["sent_at"]
-    )
+    return Item(row["group_id"], disposition, message, row["drain_id"], row["sent_at"])
 
 
 class _Counts:

@@ -92,13 +92,11 @@ REDRIVES = {
         ),
     ),
     "dry, with a discard": redriven({"send": 3, "discard": 4}),
-    "dry, with arrivals to record": redriven({"send": 3, "record": 4}),
     "dry, of a plan that leaves all": redriven({"leave": 3}, action="leave"),
     "of three": redriven({"sent": 3}, "r-1"),
     "of none that was left": redriven({"sent_before": 3}, "r-1"),
     "of none that was selected": redriven({"sent_before": 3, "not_selected": 1}, "r-1"),
     "that discards": redriven({"discarded": 4}, "r-1"),
-    "that records arrivals": redriven({"arrived": 4}, "r-1"),
     **{f"with {word}": problem(word) for word in PROBLEMS},
 }
 HOSTILE = "\x1b]0;title\x07\x1b[2J\rover\u202ewritten"

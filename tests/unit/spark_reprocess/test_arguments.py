@@ -63,7 +63,7 @@ def test_since_takes_a_time(text: str, where: str) -> None:
 RUN = ["run", "--archive", "a", "--parked-queue-url", "u", "--to-queue-url", "m"]
 MANY = [
     *("--where", "1=1", "--limit", "5", "--max-rate", "2.5", "--in-doubt", "send"),
-    *("--claim-ttl", "60", "--include-foreign", "--execute"),
+    *("--include-foreign", "--execute"),
     *("--reason", "why"),
 ]
 OF_RUN = RunOptions("a", parked_queue_url="u", to_queue_url="m")
@@ -94,7 +94,6 @@ OF_REDRIVE = RedriveOptions("a", "p.yaml", "u")
                 max_rate=2.5,
                 in_doubt="send",
                 include_foreign=True,
-                claim_ttl_seconds=60,
                 reason="why",
                 execute=True,
             ),
@@ -121,7 +120,6 @@ def test_arguments_become_options(argv: list[str], options: RedriveOptions) -> N
         ([*COLLECT, "--since", "7"], "'7': must be an age such as"),
         ([*COLLECT, "--since", "999999w"], "'999999w': must be an age such"),
         ([*REDRIVE, "--max-rate", "nan"], "'nan': must be a number above 0"),
-        ([*REDRIVE, "--claim-ttl", "59"], "'59': must be a whole number from 60 to 43200"),
         ([*REDRIVE, "--in-doubt", "no"], "--in-doubt: invalid choice: 'no'"),
         ([*REDRIVE, "--ramp", "--at-once"], "not allowed with argument"),
         ([*RUN, "--allow-returns", "many"], "'many': must be a whole number, or a percentage"),

@@ -145,10 +145,10 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     for name in ("report.html", "summary.json"):
         archive.write(world.report(name), b"quotes")
     ledger = begin(archive, "p-1")
-    claim = Claim("run-1", "me@here", "why", "https://q", timestamp(NOW), ("m-jane",))
-    assert ledger.claim("g-1", 1, 1, claim)
+    claim = Claim("me@here", "why", "https://q", timestamp(NOW), ("m-jane",))
+    assert ledger.claim("g-1", 1, claim)
     sent = Result("m-jane", Disposition.SENT, timestamp(NOW), new_message_id="m-sent-again")
-    ledger.record("g-1", 1, 1, [sent])
+    ledger.record("g-1", 1, [sent])
     archive.versions.clear()
 
     monkeypatch.setattr(erase_module, "caller", lambda _: Caller("arn:me"))

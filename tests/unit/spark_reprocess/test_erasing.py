@@ -341,8 +341,8 @@ def test_what_is_not_decided_never_expires(
 ) -> None:
     drained(archive, D1, ["a", "claimed", "never-claimed"])
     attempted(archive, {"a": outcome})
-    claim = Claim("run-1", "me@here", "why", "https://q", timestamp(LONG_AGO), ("claimed",))
-    assert begin(archive, "p-2", seconds=LONG_AGO).claim("g-1", 1, 1, claim)
+    claim = Claim("me@here", "why", "https://q", timestamp(LONG_AGO), ("claimed",))
+    assert begin(archive, "p-2", seconds=LONG_AGO).claim("g-1", 1, claim)
     if is_closed:
         assert write_result_files(archive, ("p-1", "run-1")) == ()
 

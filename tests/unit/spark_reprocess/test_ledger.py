@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_reprocess.archive.ledger.claims import (
+    CHUNK_END,
     OUTCOMES,
-    PLACES,
     RESULTS,
     Attempt,
     AttemptName,
@@ -23,10 +23,11 @@ from spark_reprocess.archive.ledger.claims import (
     Ledger,
     Result,
     RunState,
+    attempt_names,
     close_open_runs,
     list_runs,
-    open_ranges,
     plan_folder,
+    read_attempt,
     require_unsealed,
     run_path,
     sent_text,
@@ -56,82 +57,80 @@ from tests.support.ledgers import (
     write,
 )
 
-TTL = 900.0
 RUN = ("p-1", "run-1")
 FILE = "ledger/runs/p-1/run-1.parquet"
 CHANGED = f"{FILE} cannot be read .*; somebody changed it"
 
 
-def claim(*ids: str, run_id: str = "run-1", age: float = 0.0) -> Claim:
-    return Claim(run_id, "me@here", "why", "https://q", timestamp(NOW - age), ids)
+def claim(*ids: str, age: float = 0.0) -> Claim:
+    return Claim("me@here", "why", "https://q", timestamp(NOW - age), ids)
 
 
 @pytest.fixture
 def ledger(archive: Archive) -> Ledger:
-    return Ledger(archive, "p-1")
+    return Ledger(archive, "p-1", "run-1")
 
 
-@pytest.mark.parametrize(
-    ("ends", "ranges"),
-    [
-        ([], [(1, 0, PLACES)]),
-        ([(1, 10)], [(2, 0, 10), (1, 10, PLACES)]),
-        ([(1, 10), (1, 30), (2, 20)], [(3, 0, 20), (2, 20, 30), (1, 30, PLACES)]),
-        ([(1, PLACES)], [(2, 0, PLACES)]),
-        ([(1, PLACES), (2, PLACES)], [(3, 0, PLACES)]),
-        # Read while others went on: what the first attempt claimed from 10 on was not seen.
-        ([(1, 10), (2, 50)], [(3, 0, 10), (1, 10, PLACES)]),
-    ],
-)
-def test_next_claims_begin_where_the_claims_of_their_attempt_end(
-    ends: list[tuple[int, int]], ranges: list[tuple[int, int, int]]
-) -> None:
-    attempts = [
-        Attempt(AttemptName("p-1", "g-1", 1, number), replace(claim("m"), end=end), None)
-        for number, end in ends
+def test_claims_of_two_runs_do_not_meet_and_of_one_run_each_is_made_once(archive: Archive) -> None:
+    first, second = (Ledger(archive, "p-1", run_id) for run_id in ("run-1", "run-2"))
+
+    assert first.claim("u", 1, claim("m-1"))
+    assert second.claim("u", 1, claim("m-2"))
+    assert not first.claim("u", 1, claim("m-3"))
+    assert first.claim("u", 1, claim("m-4"), first=1)
+
+    names = attempt_names(archive, ("p-1", "run-1"))
+    assert names == [first.name("u", 1), first.name("u", 1, 1)]
+    assert [one.claim.message_ids for one in attempts_of(archive)] == [
+        ("m-1",),
+        ("m-4",),
+        ("m-2",),
     ]
 
-    assert open_ranges(attempts) == ranges
 
-
-@pytest.mark.parametrize("end", [0, 5, PLACES + 1])
+@pytest.mark.parametrize("end", [0, 5, CHUNK_END + 1])
 def test_claim_that_ends_nowhere_is_named(ledger: Ledger, end: int) -> None:
-    ledger.claim("g-1", 1, 1, replace(claim("m"), end=5))
-    ledger.claim("g-1", 1, 1, replace(claim("m"), end=end), 5)
+    ledger.claim("g-1", 1, replace(claim("m"), end=end), 5)
 
     with pytest.raises(ArchiveError, match=r"from-00005\.claim\.json"):
-        ledger.attempts("g-1", 1)
+        read_attempt(ledger.archive, ledger.name("g-1", 1, 5))
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"version": 1}', b"\xff"])
-def test_claim_that_was_changed_is_an_error(
-    ledger: Ledger, archive: Archive, content: bytes
-) -> None:
-    archive.write("ledger/plan_id=p-1/g-1/chunk-00001.attempt-1.from-00000.claim.json", content)
+def test_claim_that_was_changed_is_an_error(ledger: Ledger, content: bytes) -> None:
+    ledger.claim("g-1", 1, claim("m"))
+    [path] = ledger.archive.list("ledger")
+    ledger.archive.write(path, content)
 
     with pytest.raises(ArchiveError, match=r"claim\.json cannot be read"):
-        ledger.attempts("g-1", 1)
+        read_attempt(ledger.archive, ledger.name("g-1", 1))
 
 
 def attempt(
-    number: int, *ids: str, age: float = 0.0, results: dict[str, Disposition] | None = None
+    number: int,
+    *ids: str,
+    age: float = 0.0,
+    results: dict[str, Disposition] | None = None,
+    is_closed: bool = True,
 ) -> Attempt:
     lines = None
     if results is not None:
         lines = tuple(Result(*pair, timestamp(NOW)) for pair in results.items())
-    return Attempt(AttemptName("p-1", "g-1", 1, number), claim(*ids, age=age), lines)
+    name = AttemptName("p-1", "run-1", "g-1", number)
+    return Attempt(name, claim(*ids, age=age), lines, is_closed)
 
 
 def attempts_in(words: str) -> list[Attempt]:
-    """Read ``claimed 900, sent``: a claim of that age without results, then one with this result.
+    """Read ``claimed, sent``: a claim of a closed run without results, then one with this result.
 
-    The result of ``nothing`` leaves the message out.
+    ``claiming`` is a claim of an open run. The result of ``nothing`` leaves the message out.
     """
     attempts = []
-    for number, words_of_one in enumerate(filter(None, words.split(", ")), 1):
-        word, _, age = words_of_one.partition(" ")
-        results = {} if word == "nothing" else {"m": Disposition(word)} if not age else None
-        attempts.append(attempt(number, "m", age=float(age or 0), results=results))
+    for number, word in enumerate(filter(None, words.split(", ")), 1):
+        has_results = word not in ("claimed", "claiming")
+        results = {} if word == "nothing" else {"m": Disposition(word)} if has_results else None
+        is_closed = word != "claiming"
+        attempts.append(attempt(number, "m", age=900, results=results, is_closed=is_closed))
     return attempts
 
 
@@ -139,50 +138,49 @@ def attempts_in(words: str) -> list[Attempt]:
     ("attempts", "state"),
     [
         ("", None),
-        ("claimed 899", "busy"),
-        ("claimed 900", "in_doubt"),
+        ("claiming", "busy"),
+        ("claimed", "in_doubt"),
         ("nothing", "in_doubt"),
         ("sent", "sent"),
         ("discarded", "discarded"),
         ("failed", None),
         ("in_doubt", "in_doubt"),
-        ("claimed 900, sent", "sent"),
-        ("claimed 900, failed", "in_doubt"),
-        ("claimed 900, discarded", "discarded"),
-        ("claimed 900, claimed 5", "busy"),
-        ("failed, claimed 5", "busy"),
-        ("discarded, claimed 5", "busy"),
+        ("claimed, sent", "sent"),
+        ("claimed, failed", "in_doubt"),
+        ("claimed, discarded", "discarded"),
+        ("claimed, claiming", "busy"),
+        ("failed, claiming", "busy"),
+        ("discarded, claiming", "busy"),
         ("discarded, in_doubt", "in_doubt"),
         ("discarded, in_doubt, restored", "restored"),
-        *((f"sent, {later}", "sent") for later in ("claimed 5", "in_doubt", "failed", "restored")),
+        *((f"sent, {later}", "sent") for later in ("claiming", "in_doubt", "failed", "restored")),
         ("failed, failed", None),
     ],
 )
 def test_state_follows_from_all_attempts(attempts: str, state: str | None) -> None:
-    found = states_of([*attempts_in(attempts), attempt(9, "other", age=5)], NOW, TTL)
+    found = states_of([*attempts_in(attempts), attempt(9, "other")])
 
     assert found.get("m") == state
 
 
-@pytest.mark.parametrize(
-    ("ttl_seconds", "age", "state"),
-    [
-        (2000, 1999, Disposition.BUSY),
-        (2000, 2000, Disposition.IN_DOUBT),
-        (60, 100, Disposition.BUSY),
-        # Of a clock that is ahead.
-        (60, -899, Disposition.BUSY),
-        (60, -900, Disposition.IN_DOUBT),
-        (60, -3 * 86_400, Disposition.IN_DOUBT),
-    ],
-)
-def test_claim_counts_for_as_long_as_its_own_run_asked_or_the_reader_waits(
-    ttl_seconds: float, age: float, state: Disposition
-) -> None:
-    """A slow run asks for more than a reader's 900 s, and may be sending still."""
-    other = replace(claim("m", age=age), ttl_seconds=ttl_seconds)
+@pytest.mark.parametrize("age", [0, 899, 901, 3 * 86_400, -3 * 86_400])
+def test_no_clock_decides_whether_a_claim_is_in_doubt(age: float) -> None:
+    """Its run is closed, or not."""
+    for is_closed, state in ((False, Disposition.BUSY), (True, Disposition.IN_DOUBT)):
+        assert states_of([attempt(1, "m", age=age, is_closed=is_closed)]) == {"m": state}
 
-    assert states_of([replace(attempt(1), claim=other)], NOW, TTL) == {"m": state}
+
+def test_claim_is_busy_until_its_run_is_closed_and_in_doubt_from_the_marker_on(
+    archive: Archive,
+) -> None:
+    begin(archive, "p-1").claim("g-1", 1, claim("m"))
+    assert states(archive) == {"m": "busy"}
+
+    close_open_runs(archive)
+    assert states(archive) == {"m": "in_doubt"}
+
+    closed(archive)
+    assert states(archive) == {"m": "in_doubt"}
 
 
 @pytest.mark.parametrize("is_closed", [True, False])
@@ -199,7 +197,7 @@ def test_later_run_counts_whatever_the_clocks_say(
         closed(archive)
 
     assert states(archive) == {"m": second}
-    assert states_of(attempts_of(archive), NOW, TTL) == {"m": second}
+    assert states_of(attempts_of(archive)) == {"m": second}
 
 
 outcomes = st.none() | st.dictionaries(st.just("m"), st.sampled_from(OUTCOMES))
@@ -213,7 +211,7 @@ def test_order_of_attempts_does_not_matter(
     shuffled = list(attempts)
     random.shuffle(shuffled)
 
-    assert states_of(attempts, NOW, TTL) == states_of(shuffled, NOW, TTL)
+    assert states_of(attempts) == states_of(shuffled)
 
 
 def test_every_outcome_has_a_rule() -> None:
@@ -223,11 +221,11 @@ def test_every_outcome_has_a_rule() -> None:
 def test_erased_message_is_not_pending_and_a_sent_one_stays_sent(archive: Archive) -> None:
     ids = ("m-sent", "m-in-doubt", "m-open")
     ledger = begin(archive, "p-1")
-    ledger.claim("g-1", 1, 1, claim(*ids[:2], age=2000))
-    ledger.record("g-1", 1, 1, [Result("m-sent", Disposition.SENT, timestamp(NOW))])
+    ledger.claim("g-1", 1, claim(*ids[:2], age=2000))
+    ledger.record("g-1", 1, [Result("m-sent", Disposition.SENT, timestamp(NOW))])
 
     def found() -> list[str]:
-        states: list[str] = planned_states(archive, "p-1", pa.array(ids), NOW).to_pylist()
+        states: list[str] = planned_states(archive, "p-1", pa.array(ids)).to_pylist()
         return states
 
     assert found() == ["sent", "in_doubt", "pending"]
@@ -242,8 +240,8 @@ def sent(message_id: str) -> Result:
 def run_of(archive: Archive, chunk: int, *ids: str, run_id: str = "run-1") -> None:
     """What a run leaves that has sent one chunk."""
     ledger = begin(archive, "p-1", run_id)
-    assert ledger.claim("g-1", chunk, 1, claim(*ids, run_id=run_id))
-    ledger.record("g-1", chunk, 1, [sent(one) for one in ids])
+    assert ledger.claim("g-1", chunk, claim(*ids))
+    ledger.record("g-1", chunk, [sent(one) for one in ids])
 
 
 def closed(archive: Archive, run: tuple[str, str] = RUN) -> None:
@@ -256,7 +254,7 @@ def open_chunks(archive: Archive) -> list[int]:
 
 
 def states(archive: Archive) -> dict[str, str]:
-    rows = strongest(claimed_table(archive, NOW, TTL), "message_id").to_pylist()
+    rows = strongest(claimed_table(archive), "message_id").to_pylist()
     return {row["message_id"]: row["state"] for row in rows}
 
 
@@ -271,7 +269,7 @@ def test_readers_say_the_same_whichever_runs_are_closed(
         closed(archive, run)
     for chunk, one in enumerate(first, 1):
         if one.results is None and one.later is not None:
-            Ledger(archive, one.plan_id).record("g-1", chunk, 1, one.later)
+            Ledger(archive, one.plan_id, one.run_id).record("g-1", chunk, one.later)
     write(archive, then, len(first) + 1)
 
     states_of_runs = list_runs(archive)
@@ -279,9 +277,9 @@ def test_readers_say_the_same_whichever_runs_are_closed(
         attempt
         for attempt in attempts_of(archive)
         if attempt.name.chunk <= len(first)
-        or states_of_runs[attempt.name.plan_id, attempt.claim.run_id] is not RunState.CLOSED
+        or states_of_runs[attempt.name.plan_id, attempt.name.run_id] is not RunState.CLOSED
     ]
-    entries = entries_of(said, NOW, TTL)
+    entries = entries_of(said)
     assert states(archive) == {one: entry.state for one, entry in entries.items()}
     ids = {message_id for attempt in said for message_id in attempt.claim.message_ids}
     found = {attempt.name: attempt for attempt in find_attempts(archive, ids)}
@@ -289,17 +287,18 @@ def test_readers_say_the_same_whichever_runs_are_closed(
 
     # Whoever removes claims first seals the plans and closes their runs.
     clear_plans(archive, timestamp(NOW + 1))
+    entries = entries_of([replace(one, is_closed=True) for one in said])
     assert states(archive) == {one: entry.state for one, entry in entries.items()}
 
 
 def test_result_that_comes_after_the_file_wins(archive: Archive) -> None:
     slow = begin(archive, "p-1")
-    slow.claim("g-1", 1, 1, claim("m-1", "m-2"))
+    slow.claim("g-1", 1, claim("m-1", "m-2"))
     closed(archive)
-    assert states(archive) == {"m-1": "busy", "m-2": "busy"}
+    assert states(archive) == {"m-1": "in_doubt", "m-2": "in_doubt"}
 
     refused = Result("m-2", Disposition.FAILED, timestamp(NOW))
-    slow.record("g-1", 1, 1, [sent("m-1"), refused])
+    slow.record("g-1", 1, [sent("m-1"), refused])
 
     assert states(archive) == {"m-1": "sent"}
     assert find_sender(archive, "copy of m-1") == "m-1"
@@ -312,7 +311,7 @@ def test_run_that_ends_writes_result_files_of_dead_runs_and_leaves_open_ones_alo
 ) -> None:
     """An open run holds the lock, if the one that ends has lost it."""
     open_run, dead, ended = ("p-1", "open"), ("p-2", "dead"), ("p-2", "ended")
-    begin(archive, *dead).claim("g-1", 1, 1, claim("m-1", run_id="dead"))
+    begin(archive, *dead).claim("g-1", 1, claim("m-1"))
     close_open_runs(archive)
     begin(archive, *ended)
     begin(archive, *open_run)
@@ -338,16 +337,16 @@ def decided_by(archive: Archive, run_id: str, sent_at: datetime | None, *ids: st
     """A run that has sent some messages and is closed; return the path of its file."""
     ledger = begin(archive, "p-1", run_id)
     text = sent_text(sent_at) if sent_at else ""
-    of_run = replace(claim(*ids, run_id=run_id), first_sent_at=text, last_sent_at=text)
-    assert ledger.claim(run_id, 1, 1, of_run)
-    ledger.record(run_id, 1, 1, [sent(one) for one in ids])
+    of_run = replace(claim(*ids), first_sent_at=text, last_sent_at=text)
+    assert ledger.claim(run_id, 1, of_run)
+    ledger.record(run_id, 1, [sent(one) for one in ids])
     closed(archive, ("p-1", run_id))
     return run_path("p-1", run_id, RESULTS)
 
 
 def pending_ids(archive: Archive) -> list[str]:
     """What an analysis finds now; it stores the open set."""
-    found = read_messages(archive, NOW)
+    found = read_messages(archive)
     found.open_set.write(archive)
     return sorted(map(str, found.pending()["message_id"].to_pylist()))
 
@@ -388,7 +387,7 @@ def test_results_of_messages_that_were_sent_at_another_time_are_not_read_for_a_n
     assert archive.opened & set(paths.values()) == {paths["run-2"], paths["run-4"]}
 
     archive.opened.clear()
-    assert [one.claim.run_id for one in find_attempts(archive, ["m-run-1"], [at])] == ["run-1"]
+    assert [one.name.run_id for one in find_attempts(archive, ["m-run-1"], [at])] == ["run-1"]
     assert archive.opened & set(paths.values()) == {paths["run-1"], paths["run-4"]}
 
 
@@ -403,7 +402,7 @@ def test_claim_that_does_not_name_its_drains_has_all_drains_read_again() -> None
     settle(archive, "p-2", {"m-1": Disposition.RESTORED}, "run-2")
     closed(archive, ("p-2", "run-2"))
 
-    found = read_messages(archive, NOW)
+    found = read_messages(archive)
     assert found.counts() == {("d-1", "p-2", "restored"): 1, ("d-2", "", "pending"): 1}
 
 
@@ -421,29 +420,29 @@ def test_what_the_analysis_of_a_plan_has_read_is_not_read_again() -> None:
     archive, at = MemoryArchive(), datetime.fromtimestamp(NOW, UTC)
     drained(archive, "d-1", at, "m-1", "m-2")
     doubt = Result("m-1", Disposition.IN_DOUBT, timestamp(NOW))
-    begin(archive, "p-1").claim("g-1", 1, 1, claim("m-1"))
-    Ledger(archive, "p-1").record("g-1", 1, 1, [doubt])
+    begin(archive, "p-1").claim("g-1", 1, claim("m-1"))
+    Ledger(archive, "p-1", "run-1").record("g-1", 1, [doubt])
     closed(archive)
-    begin(archive, "p-1", "open").claim("g-1", 2, 1, claim("m-2", run_id="open"))
+    begin(archive, "p-1", "open").claim("g-1", 2, claim("m-2"))
     closed(archive, ("p-1", "open"))
     plan_id = "20991231T000000Z-00000aaaaaa"
-    read_messages(archive, NOW).open_set.write_for_plan(archive, plan_id)
+    read_messages(archive).open_set.write_for_plan(archive, plan_id)
 
     def found() -> list[str]:
         archive.opened.clear()
-        states = planned_states(archive, plan_id, pa.array(["m-1", "m-2"]), NOW)
+        states = planned_states(archive, plan_id, pa.array(["m-1", "m-2"]))
         return [str(state) for state in states.to_pylist()]
 
-    assert found() == ["in_doubt", "busy"]
+    assert found() == ["in_doubt", "in_doubt"]
     # A claim without a result may get one.
     assert FILE not in archive.opened
     assert run_path("p-1", "open", RESULTS) in archive.opened
     later = decided_by(archive, "run-3", at, "m-1")
-    assert found() == ["sent", "busy"]
+    assert found() == ["sent", "in_doubt"]
     assert later in archive.opened
     assert FILE not in archive.opened
     archive.discard(f"{plan_folder(plan_id)}/known.parquet")
-    assert found() == ["sent", "busy"]
+    assert found() == ["sent", "in_doubt"]
     assert FILE in archive.opened
 
 
@@ -478,8 +477,8 @@ def full() -> None:
 @pytest.mark.parametrize("reason", ["why", "caf\udce9"])
 def test_run_that_cannot_be_closed_is_noted_and_stays_open(archive: Archive, reason: str) -> None:
     """Parquet cannot hold what a terminal with another encoding gives as a reason."""
-    begin(archive, "p-1").claim("g-1", 1, 1, replace(claim("m-1"), reason=reason))
-    Ledger(archive, "p-1").record("g-1", 1, 1, [sent("m-1")])
+    begin(archive, "p-1").claim("g-1", 1, replace(claim("m-1"), reason=reason))
+    Ledger(archive, "p-1", "run-1").record("g-1", 1, [sent("m-1")])
 
     (note,) = write_result_files(DisturbedArchive(archive.root, [full], ".parquet"), RUN)
 
@@ -538,7 +537,7 @@ def teleported(path: Path) -> None:
     [
         (lambda path: path.write_bytes(b"no Parquet"), CHANGED),
         (only("plan_id"), CHANGED),
-        (only("plan_id", "unit", "chunk", "number"), CHANGED),
+        (only("plan_id", "run_id", "unit", "chunk"), CHANGED),
         (overwritten, f"{FILE} cannot be read"),
         (teleported, "has an unknown outcome"),
     ],

@@ -63,9 +63,6 @@ def test_message_with_several_results_counts_once(*, is_closed: bool) -> None:
         ("p-1", "run-1", "once", Disposition.SENT, ""),
         ("p-1", "run-1", "refused-first", Disposition.FAILED, "InternalError"),
         ("p-1", "run-2", "refused-first", Disposition.SENT, ""),
-        # A person was the witness, and then the late result came.
-        ("p-1", "run-1", "arrived", Disposition.SENT, ""),
-        ("p-1", "run-2", "arrived", Disposition.SENT, Disposition.ARRIVED),
         ("p-1", "run-1", "by-two-plans", Disposition.SENT, ""),
         ("p-2", "run-3", "by-two-plans", Disposition.SENT, ""),
         ("p-2", "run-3", "by-another-plan", Disposition.SENT, ""),
@@ -77,11 +74,10 @@ def test_message_with_several_results_counts_once(*, is_closed: bool) -> None:
     if is_closed:
         assert write_result_files(archive, ("p-1", "run-1")) == ()
 
-    rows = sends_of_plan(claimed_table(archive, NOW), "p-1").sort_by("message_id").to_pylist()
+    rows = sends_of_plan(claimed_table(archive), "p-1").sort_by("message_id").to_pylist()
 
     assert [(row["message_id"], row["is_twice"], row["sent_at"]) for row in rows] == [
-        ("arrived", False, timestamp(NOW + 6)),
-        ("by-two-plans", True, timestamp(NOW + 7)),
+        ("by-two-plans", True, timestamp(NOW + 5)),
         ("once", False, timestamp(NOW + 2)),
         ("refused-first", False, timestamp(NOW + 4)),
         ("twice", True, timestamp(NOW + 1)),

@@ -18,18 +18,24 @@ from dlq_replay.wire.message import Message
 from local_sqs.client import client_for
 from local_sqs.clock import Clock
 from local_sqs.model import SqsModel
-from spark_reprocess.archive.ledger.claims import CHUNK_MESSAGES, Claim, Ledger, timestamp
+from spark_reprocess.archive.ledger.claims import (
+    CHUNK_MESSAGES,
+    Attempt,
+    Claim,
+    Ledger,
+    RunRecord,
+    close_open_runs,
+    timestamp,
+)
 from spark_reprocess.archive.ledger.disposition import Disposition
-from spark_reprocess.archive.ledger.message_state import states_of, strongest
-from spark_reprocess.archive.ledger.open_set import claimed_table
-from spark_reprocess.archive.ledger.run_results import write_result_files
+from spark_reprocess.archive.ledger.message_state import states_of
 from spark_reprocess.archive.ledger.stop import Stop, StopCause
 from spark_reprocess.archive.messages.dead_letter_schema import (
     ARROW_SCHEMA,
     SENDING_COLUMNS,
     to_row,
 )
-from spark_reprocess.archive.plan_lock import LockUse, LockView
+from spark_reprocess.archive.plan_lock import LockUse, LockView, PlanLock
 from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.errors import ArchiveError, BusyError
 from spark_reprocess.redrive.redrive_values import RedriveOptions
@@ -81,7 +87,7 @@ class Bench:
             queue_until=lambda _: queue,
             claim_messages=lambda: math.inf,
             executor=self.executor,
-            ledger=ledger or Ledger(self.archive, "p-1"),
+            ledger=ledger or Ledger(self.archive, "p-1", context.run_id),
             context=context,
             signals=FakeSignals(),
             now_seconds=time.time,
@@ -92,13 +98,16 @@ class Bench:
     ) -> list[str]:
         return words(self.sender(queue, context).settle("g-1", 1, items))
 
-    def leave_claim(self, *ids: str, age: float) -> None:
-        claim = Claim("run-0", "you", "", "", timestamp(time.time() - age), ids)
-        assert Ledger(self.archive, "p-1").claim("g-1", 1, 1, claim)
+    def leave_claim(self, *ids: str) -> None:
+        """Leave a claim as an earlier start of the task does that was killed, or goes on."""
+        claim = Claim("me", "", "", timestamp(time.time()), ids)
+        assert Ledger(self.archive, "p-1", "run-1").claim("g-1", 1, claim)
 
-    def states(self, in_seconds: float = 0) -> dict[str, Disposition]:
-        attempts = attempts_of(self.archive, "p-1")
-        return states_of(attempts, time.time() + in_seconds, REQUEST.claim_ttl_seconds)
+    def attempts(self) -> list[Attempt]:
+        return attempts_of(self.archive, "p-1")
+
+    def states(self) -> dict[str, Disposition]:
+        return states_of(self.attempts())
 
 
 @pytest.fixture
@@ -111,11 +120,10 @@ def item(
     message_id: str,
     group: str | None = None,
     disposition: Disposition = Disposition.SEND,
-    place: int = 0,
 ) -> Item:
     system = {} if group is None else {"MessageGroupId": group}
     source = message(message_id, f"body of {message_id}", counter("5"), **system)
-    return Item("g-1", place, disposition, source)
+    return Item("g-1", disposition, source)
 
 
 def words(settled: Iterable[Sequence[Settled]]) -> list[str]:
@@ -131,11 +139,11 @@ def test_open_messages_are_sent_and_recorded(bench: Bench) -> None:
 
     assert bench.settle(queue, [item("m-1"), item("m-2")], locked) == ["sent", "sent"]
     assert sorted(entry.body for entry in queue.sent) == ["body of m-1", "body of m-2"]
-    (attempt,) = Ledger(bench.archive, "p-1").attempts("g-1", 1)
+    (attempt,) = bench.attempts()
     assert attempt.claim.message_ids == ("m-1", "m-2")
     assert attempt.claim.lock == 7
     assert (attempt.claim.who, attempt.claim.reason) == ("me@here", "it is fixed")
-    assert attempt.claim.ttl_seconds == REQUEST.claim_ttl_seconds
+    assert attempt.name.run == ("p-1", "run-1")
     assert [r.new_message_id for r in attempt.results or ()] == ["copy-1", "copy-2"]
 
 
@@ -148,9 +156,7 @@ def test_claim_says_between_which_times_its_messages_were_sent(bench: Bench) -> 
     list(bench.sender(FakeQueue()).settle("g-2", 1, unknown))
 
     spans = [
-        (attempt.claim.first_sent_at, attempt.claim.last_sent_at)
-        for unit in ("g-1", "g-2")
-        for attempt in Ledger(bench.archive, "p-1").attempts(unit, 1)
+        (attempt.claim.first_sent_at, attempt.claim.last_sent_at) for attempt in bench.attempts()
     ]
 
     assert spans == [("2023-11-14T22:13:20.000+00:00", "2023-11-14T22:13:20.123+00:00"), ("", "")]
@@ -167,78 +173,71 @@ def test_task_that_runs_again_finds_its_own_work(bench: Bench) -> None:
     assert queue.calls == []
 
 
-def test_refused_message_fails_and_is_sent_by_the_next_run(bench: Bench) -> None:
+@pytest.mark.parametrize("disposition", [Disposition.SEND, Disposition.DISCARD])
+@pytest.mark.parametrize("is_readable", [True, False])
+def test_closed_run_neither_sends_nor_discards_what_it_claims(
+    bench: Bench, disposition: Disposition, *, is_readable: bool
+) -> None:
+    """Whoever closed it may not have seen the claim. It is so, too, if nobody can tell."""
+
+    class Unreadable(Ledger):
+        def is_closing(self) -> bool:
+            raise ArchiveError("no answer")
+
+    begin(bench.archive, "p-1", "run-1")
+    if is_readable:
+        close_open_runs(bench.archive)
+    queue, ledger = FakeQueue(), Ledger if is_readable else Unreadable
+    sender = bench.sender(queue, ledger=ledger(bench.archive, "p-1", "run-1"))
+    chunks = [("g", number, [item(f"m-{number}", None, disposition)]) for number in (1, 2)]
+
+    assert words(sender.settle_all(chunks)) == ["not_reached"]
+    assert queue.calls == []
+    assert sender.signals.stopped_by
+    assert bench.states() == {}
+
+
+def test_message_that_failed_is_not_sent_again_by_its_run_but_by_the_next(bench: Bench) -> None:
     assert bench.settle(refusing("m-2"), [item("m-1"), item("m-2")]) == ["sent", "failed"]
     queue = FakeQueue()
 
+    assert bench.settle(queue, [item("m-1"), item("m-2")]) == ["sent", "failed"]
+    assert queue.calls == []
     again = replace(CONTEXT, run_id="run-2")
-    assert bench.settle(queue, [item("m-1"), item("m-2")], again) == ["sent_before", "sent"]
+    assert bench.settle(queue, [item("m-2")], again) == ["sent"]
     assert [entry.body for entry in queue.sent] == ["body of m-2"]
 
 
-@pytest.mark.parametrize(("in_doubt", "word"), [("leave", "in_doubt"), ("send", "sent")])
-def test_lost_answer_is_in_doubt_and_sent_again_only_when_told_so(
-    bench: Bench, in_doubt: str, word: str
-) -> None:
+def test_lost_answer_is_in_doubt_also_for_a_task_that_runs_again(bench: Bench) -> None:
+    queue = FakeQueue()
+
     assert bench.settle(refusing("m-1", InDoubt("lost")), [item("m-1")]) == ["in_doubt"]
+    assert bench.settle(queue, [item("m-1")]) == ["in_doubt"]
+    assert queue.calls == []
+    assert bench.states() == {"m-1": Disposition.IN_DOUBT}
+
+
+def test_task_that_runs_again_leaves_what_its_first_start_may_be_sending(bench: Bench) -> None:
+    """An executor that seems lost may go on: with this chunk, too."""
+    bench.leave_claim("m-1")
     queue = FakeQueue()
 
-    again = replace(CONTEXT, request=replace(REQUEST, in_doubt=in_doubt))
-    assert bench.settle(queue, [item("m-1")], again) == [word]
-    assert len(queue.calls) == (word == "sent")
-
-
-@pytest.mark.parametrize(
-    ("age", "words", "sent"),
-    [(10, ["busy", "busy"], []), (901, ["in_doubt", "sent"], ["body of m-2"])],
-)
-def test_claim_without_result_is_busy_and_when_it_is_old_its_messages_are_in_doubt(
-    bench: Bench, age: float, words: list[str], sent: list[str]
-) -> None:
-    bench.leave_claim("m-1", age=age)
-    queue = FakeQueue()
-
-    assert bench.settle(queue, [item("m-1"), item("m-2")]) == words
-    assert [entry.body for entry in queue.sent] == sent
-
-
-@pytest.mark.parametrize("age", [10, 901, 3 * 86_400, -3 * 86_400])
-def test_task_that_runs_again_leaves_what_its_first_attempt_may_be_sending(
-    bench: Bench, age: float
-) -> None:
-    """An executor that seems lost may go on, and its clock may be days off."""
-    claim = Claim("run-1", "me", "", "", timestamp(time.time() - age), ("m-1",))
-    assert Ledger(bench.archive, "p-1").claim("g-1", 1, 1, claim)
-    queue, again = FakeQueue(), replace(CONTEXT, request=replace(REQUEST, in_doubt="send"))
-
-    assert bench.settle(queue, [item("m-1"), item("m-2")], again) == ["busy", "busy"]
+    assert bench.settle(queue, [item("m-1"), item("m-2")]) == ["busy", "busy"]
     assert queue.sent == []
 
 
-@pytest.mark.parametrize(
-    ("is_late", "in_doubt", "words"),
-    [
-        (True, "leave", ["sent", "sent"]),
-        (True, "arrived", ["sent", "sent"]),
-        (False, "leave", ["in_doubt", "sent"]),
-    ],
-)
-def test_claim_that_a_closed_run_made_too_late_counts_for_tasks_as_for_readers(
-    bench: Bench, in_doubt: str, words: list[str], *, is_late: bool
-) -> None:
-    """Its run died before it wrote that nothing was sent."""
-    begin(bench.archive, "p-1", "run-0")
-    if not is_late:
-        bench.leave_claim("m-1", age=901)
-    assert write_result_files(bench.archive, ("p-1", "run-0")) == ()
-    if is_late:
-        bench.leave_claim("m-1", age=901)
-    read = strongest(claimed_table(bench.archive), "message_id").to_pylist()
-    assert [row["state"] for row in read] == ([] if is_late else ["in_doubt"])
+def test_task_that_runs_again_goes_on_behind_the_claims_of_its_first_start(bench: Bench) -> None:
+    """Claims are as large as the rate allows at their moment."""
+    items = [item(f"m-{n}") for n in range(6)]
+    first, second = FakeQueue(), FakeQueue()
+    sender = replace(bench.sender(first), claim_messages=lambda: 2)
+    settled = sender.settle("g-1", 1, items)
+    assert words([next(settled), next(settled)]) == ["sent"] * 4
+    del settled
 
-    context = replace(CONTEXT, request=replace(REQUEST, in_doubt=in_doubt))
-
-    assert bench.settle(FakeQueue(), [item("m-1"), item("m-2")], context) == words
+    assert bench.settle(second, items) == ["sent"] * 6
+    assert [entry.body for entry in second.sent] == ["body of m-4", "body of m-5"]
+    assert sorted(attempt.name.first for attempt in bench.attempts()) == [0, 2, 4]
 
 
 @pytest.mark.parametrize("is_one_chunk", [True, False])
@@ -246,7 +245,7 @@ def test_no_claim_is_made_and_no_chunk_begins_once_the_run_is_stopped(
     bench: Bench, *, is_one_chunk: bool
 ) -> None:
     sender = replace(bench.sender(FakeQueue()), claim_messages=lambda: 1)
-    items = [item(f"m-{n}", place=n) for n in range(3)]
+    items = [item(f"m-{n}") for n in range(3)]
     chunks = [("g-1", 1, items)] if is_one_chunk else [("g-1", n, [items[n]]) for n in range(3)]
     settled = sender.settle_all(chunks)
 
@@ -258,15 +257,15 @@ def test_no_claim_is_made_and_no_chunk_begins_once_the_run_is_stopped(
 
 def test_unwritable_ledger_stops_before_anything_is_sent(bench: Bench) -> None:
     class Full(Ledger):
-        def claim(self, unit: str, chunk: int, number: int, claim: Claim, first: int = 0) -> bool:
-            raise ArchiveError(f"no room for {unit} {chunk} {number} {claim.run_id} {first}")
+        def claim(self, unit: str, chunk: int, claim: Claim, first: int = 0) -> bool:
+            raise ArchiveError(f"no room for {unit} {chunk} {claim.who} {first}")
 
     queue = FakeQueue()
-    sender = bench.sender(queue, ledger=Full(bench.archive, "p-1"))
+    sender = bench.sender(queue, ledger=Full(bench.archive, "p-1", "run-1"))
 
     assert list(sender.settle_all([("g", 1, [item("a")]), ("g", 2, [item("b")])])) == []
     assert queue.calls == []
-    assert sender.signals.stopped_by == Stop(StopCause.ARCHIVE, "no room for g 1 1 run-1 0")
+    assert sender.signals.stopped_by == Stop(StopCause.ARCHIVE, "no room for g 1 me@here 0")
 
 
 def test_lost_result_leaves_the_chunk_in_doubt(bench: Bench) -> None:
@@ -274,15 +273,17 @@ def test_lost_result_leaves_the_chunk_in_doubt(bench: Bench) -> None:
         def record(self, *_: object, **__: object) -> None:
             raise ArchiveError("no room")
 
+    begin(bench.archive, "p-1", "run-1")
     queue = FakeQueue()
-    sender = bench.sender(queue, ledger=Forgetful(bench.archive, "p-1"))
+    sender = bench.sender(queue, ledger=Forgetful(bench.archive, "p-1", "run-1"))
 
     chunks = [("g", 1, [item("a")]), ("g", 2, [item("b")])]
 
     assert words(sender.settle_all(chunks)) == ["in_doubt"]
     assert sender.signals.stopped_by == Stop(StopCause.ARCHIVE, "no room")
     assert [entry.body for entry in queue.sent] == ["body of a"]
-    assert bench.states(in_seconds=901) == {"a": Disposition.IN_DOUBT}
+    close_open_runs(bench.archive)
+    assert bench.states() == {"a": Disposition.IN_DOUBT}
 
 
 def test_fifo_group_stops_at_its_first_unconfirmed_message(bench: Bench) -> None:
@@ -299,45 +300,38 @@ def test_fifo_group_stops_at_its_first_unconfirmed_message(bench: Bench) -> None
 
 
 @pytest.mark.parametrize(
-    ("age", "disposition", "first", "next_of_group"),
-    [
-        (10, Disposition.SEND, ["busy", "busy"], "waits"),
-        (901, Disposition.SEND, ["in_doubt", "waits"], "waits"),
-        (10, Disposition.DISCARD, ["busy", "busy"], "sent"),
-    ],
+    ("disposition", "next_of_group"),
+    [(Disposition.SEND, "waits"), (Disposition.DISCARD, "sent")],
 )
-def test_fifo_group_behind_a_busy_chunk_or_a_message_in_doubt_waits_but_not_behind_discards(
-    bench: Bench, age: float, disposition: Disposition, first: list[str], next_of_group: str
+def test_fifo_group_behind_a_busy_chunk_waits_but_not_behind_discards(
+    bench: Bench, disposition: Disposition, next_of_group: str
 ) -> None:
-    bench.leave_claim("a-1", age=age)
+    bench.leave_claim("a-1")
     sender = bench.sender(FakeQueue(), FIFO)
 
     chunk = [item(one, "a", disposition) for one in ("a-1", "a-2")]
-    assert words(sender.settle("g-1", 1, chunk)) == first
+    assert words(sender.settle("g-1", 1, chunk)) == ["busy", "busy"]
     second = [item("a-3", "a"), item("b-1", "b")]
     assert words(sender.settle("g-1", 2, second)) == [next_of_group, "sent"]
 
 
-def test_calls_may_begin_only_in_the_first_part_of_a_claims_life(bench: Bench) -> None:
-    """It counts from before the claim's write, which may take long, and so do others."""
-    asked: list[float] = []
-    began = now = time.time()
+def test_fifo_group_waits_behind_what_an_earlier_start_could_not_send(bench: Bench) -> None:
+    items = [item("a-1", "a"), item("a-2", "a"), item("b-1", "b")]
+    bench.settle(refusing("a-1"), items, FIFO)
+    sender = bench.sender(FakeQueue(), FIFO)
 
-    class Slow(Ledger):
-        def claim(self, *name_and_claim: Any) -> bool:
-            nonlocal now
-            now += REQUEST.claim_ttl_seconds
-            return Ledger.claim(self, *name_and_claim)
+    assert words(sender.settle("g-1", 1, items)) == ["failed", "not_reached", "sent"]
+    assert words(sender.settle("g-1", 2, [item("a-3", "a"), item("b-2", "b")])) == ["waits", "sent"]
 
-    def queue_until(until_seconds: float) -> FakeQueue:
-        asked.append(until_seconds)
-        return FakeQueue()
 
-    sender = bench.sender(FakeQueue(), ledger=Slow(bench.archive, "p-1"))
-    sender = replace(sender, queue_until=queue_until, now_seconds=lambda: now)
-    list(sender.settle("g-1", 1, [item("m-1")]))
+def test_item_that_cannot_be_edited_blocks_its_fifo_group_in_the_same_claim(bench: Bench) -> None:
+    items = [
+        item("a-1", "a", Disposition.EDIT_FAILED),
+        item("a-2", "a"),
+        item("b-1", "b"),
+    ]
 
-    assert asked == [began + 0.7 * REQUEST.claim_ttl_seconds]
+    assert bench.settle(FakeQueue(), items, FIFO) == ["edit_failed", "waits", "sent"]
 
 
 def test_a_second_run_is_refused_whatever_its_plan_and_hears_of_the_first(
@@ -354,6 +348,22 @@ def test_a_second_run_is_refused_whatever_its_plan_and_hears_of_the_first(
                 raise AssertionError("two runs at once")
 
 
+def test_run_that_lost_the_lock_before_its_record_was_there_makes_no_claim(
+    archive: Archive,
+) -> None:
+    """Whoever took it may have closed all runs before that."""
+    who = ("me@here", "why")
+    record = RunRecord("run-1", "p-1", "redrive", *who, timestamp(NOW), queue_url("main"))
+    lock = PlanLock(archive, CONTEXT.lock_holder)
+    lock.release()
+    context = replace(CONTEXT, lock=lock.view)
+    assert context.recorded(archive, record).probe
+    PlanLock(archive, replace(CONTEXT, run_id="run-2").lock_holder)
+
+    with pytest.raises(ArchiveError, match="another run has taken the lock"):
+        context.recorded(archive, replace(record, run_id="run-3"))
+
+
 CHUNKS = 4
 
 
@@ -361,9 +371,13 @@ def rows_of(chunk: int) -> pa.RecordBatch:
     """One chunk's rows with what a task gets of each, and nothing else."""
     drained_at, source = datetime.fromtimestamp(NOW, UTC), queue_url("parked")
     of_plan = {"drain_id": "d", "group_id": "g", "disposition": "send", "unit": "g", "chunk": chunk}
-    added: dict[str, Any] = {**of_plan, "place": 0, CHANGES: None, TASK: 0}
+    added: dict[str, Any] = {**of_plan, "position": 0, CHANGES: None, TASK: 0}
     rows = [
-        {**to_row(message(f"m-{chunk}-{n}", "x" * 1000), source, drained_at), **added, "place": n}
+        {
+            **to_row(message(f"m-{chunk}-{n}", "x" * 1000), source, drained_at),
+            **added,
+            "position": n,
+        }
         for n in range(CHUNK_MESSAGES)
     ]
     fields = (pa.field(name, pa.scalar(value).type) for name, value in added.items())

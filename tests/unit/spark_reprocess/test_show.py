@@ -13,7 +13,13 @@ import pytest
 from dlq_replay.wire.attributes import MessageAttribute
 from dlq_replay.wire.context import FailureError
 from dlq_replay.wire.message import Message
-from spark_reprocess.archive.ledger.claims import OUTCOMES, Claim, Result, timestamp
+from spark_reprocess.archive.ledger.claims import (
+    OUTCOMES,
+    Claim,
+    Result,
+    close_open_runs,
+    timestamp,
+)
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.ledger.run_results import write_result_files
 from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA, Row, to_row, to_table
@@ -53,7 +59,6 @@ def drained(archive: Archive, drain_id: str, *messages: Message) -> None:
 
 def claim(*ids: str, seconds: float = NOW + 200.0, step: int = 0) -> Claim:
     return Claim(
-        run_id="run-1",
         who="me@here",
         reason="it is fixed",
         destination=queue_url("main"),
@@ -72,13 +77,14 @@ def archive(tmp_path: Path, request: pytest.FixtureRequest) -> Archive:
     drained(archive, "d-1", first, parked("other", "other-first", NOW))
     drained(archive, "d-2", first, parked("copy-2", "first", NOW + 500, plan="p-1"))
     ledger = begin(archive, "p-1")
-    ledger.claim("g-1", 1, 1, claim("other", "copy-1"))
+    ledger.claim("g-1", 1, claim("other", "copy-1"))
     refused = Result("copy-1", Disposition.FAILED, timestamp(NOW + 201), detail="InternalError")
-    ledger.record("g-1", 1, 1, [refused])
-    ledger.claim("g-1", 1, 2, claim("copy-1", seconds=NOW + 300.0, step=3))
+    ledger.record("g-1", 1, [refused])
+    ledger.claim("g-1", 2, claim("copy-1", seconds=NOW + 300.0, step=3))
     sent = Result("copy-1", Disposition.SENT, timestamp(NOW + 301), new_message_id="copy-1b")
-    ledger.record("g-1", 1, 2, [sent])
-    begin(archive, "p-2").claim("g-1", 1, 1, claim("copy-2", seconds=NOW + 600.0))
+    ledger.record("g-1", 2, [sent])
+    begin(archive, "p-2").claim("g-1", 1, claim("copy-2", seconds=NOW + 600.0))
+    close_open_runs(archive)
     if request.param == "closed":
         for plan_id in ("p-1", "p-2"):
             assert write_result_files(archive, (plan_id, "run-1")) == ()
@@ -141,8 +147,8 @@ def test_what_a_result_leaves_out_is_in_doubt_and_what_no_run_touched_is_pending
 @pytest.mark.parametrize("outcome", OUTCOMES)
 def test_every_outcome_has_a_word(archive: Archive, capsys: Capture, outcome: Disposition) -> None:
     ledger = begin(archive, "p-3")
-    ledger.claim("g-1", 1, 1, claim("other"))
-    ledger.record("g-1", 1, 1, [Result("other", outcome, timestamp(NOW))])
+    ledger.claim("g-1", 1, claim("other"))
+    ledger.record("g-1", 1, [Result("other", outcome, timestamp(NOW))])
 
     assert main(["show", "--archive", archive.root, "other"]) == 0
     assert f"  2023-11-14 22:16:40  {WORDS.get(outcome, outcome)}\n" in capsys.readouterr().out

@@ -1,0 +1,35 @@
+"""What a run does with its messages, by the states that it has read: without Spark."""
+
+from collections.abc import Mapping, Sequence
+
+from spark_reprocess.archive.ledger.disposition import BEFORE, DECIDED, WORK, Disposition
+from spark_reprocess.redrive.sending.send_task import Item
+
+Chunks = Sequence[tuple[str, int, Sequence[Item]]]
+
+
+def resolved(chunks: Chunks, states: Mapping[str, str], in_doubt: str, *, is_fifo: bool) -> Chunks:
+    """Do what ``with_dispositions`` and ``with_waiting`` do; return what makes work."""
+    blocked = set[str | None]()
+    work = []
+    for unit, chunk, items in chunks:
+        of_chunk = []
+        for item in items:
+            word = _disposition(states.get(item.message_id), in_doubt)
+            group = item.message.message_group_id if is_fifo else item.message_id
+            if word is Disposition.SEND and group in blocked:
+                word = Disposition.WAITS
+            if word.blocks_group:
+                blocked.add(group)
+            if word in WORK:
+                of_chunk.append(item)
+        work.append((unit, chunk, of_chunk))
+    return work
+
+
+def _disposition(state: str | None, in_doubt: str) -> Disposition:
+    if state in DECIDED:
+        return BEFORE[Disposition(state)]
+    if state == Disposition.IN_DOUBT and in_doubt != "send":
+        return Disposition.IN_DOUBT
+    return Disposition.SEND
