@@ -1,10 +1,13 @@
 """The verb ``run``: drain, analyze, apply the policy, redrive, report.
 
 Every step is safe to repeat and to kill, and the next run continues where this one ended. Of two
-runs at the same time both drain and analyze, and the plan lock lets one redrive.
+runs at the same time both drain and analyze. The plan lock lets one redrive at a time: the other
+tries to take it until its time budget is over.
 """
 
 import json
+import math
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, replace
@@ -41,6 +44,9 @@ NOT_REDRIVEN_BEFORE = "plan_id IS NULL"
 """Condition for messages that no redrive sent before they were parked."""
 
 _CLOCK = Clock()
+
+_LOCK_RETRY_SECONDS = 30.0
+"""How long a run waits before it tries again to take the plan lock."""
 
 _DRAIN_SHARE = 0.5
 """Of the time budget. A queue that takes longer leaves time to send what is archived."""
@@ -112,6 +118,7 @@ class RunSummary:
         policy_sha256: of the policy, in hex; None without one.
         postponed: why nothing was redriven: who acted on the same messages, or the end of the time
             budget; empty if none of these.
+        is_locked_out: whether that is because another run held the plan lock for all the time.
         refused: why the redrive was refused, for example because a failure table cannot be read:
             nothing was sent, and somebody must see to it; else empty.
     """
@@ -124,6 +131,7 @@ class RunSummary:
     policy_sha256: str | None = None
     postponed: str = ""
     refused: str = ""
+    is_locked_out: bool = False
 
 
 def check_run(options: RunOptions) -> None:
@@ -173,7 +181,7 @@ def run(
         time_budget_seconds=budget and budget * _DRAIN_SHARE,
     )
     drained = drain(spark, draining, progress=progress)
-    findings, redriven, postponed, refused = None, None, "", ""
+    findings, redriven, postponed, refused, is_locked_out = None, None, "", "", False
     if message_files(archive):
         try:
             analyzing = AnalyzeOptions(
@@ -188,11 +196,13 @@ def run(
             findings = analyze(spark, analyzing, progress=progress)
         except BusyError as error:
             postponed = str(error)
-    if policy and findings and findings.groups:
+    if policy and findings and findings.groups and deadline.seconds_left <= 0:
+        postponed = StopCause.TIME_OVER.sentence
+    elif policy and findings and findings.groups:
         try:
             redriven = _redrive(spark, options, policy, findings, progress, deadline, announce)
         except BusyError as error:
-            postponed = str(error)
+            postponed, is_locked_out = str(error), True
         except InputError as error:
             refused = str(error)
     budget = draining.time_budget_seconds
@@ -204,7 +214,9 @@ def run(
     counted = count(archive)
     pending = _pending(archive, run_id, drained_at, counted)
     used = policy.sha256 if policy else None
-    return RunSummary(run_id, drained, findings, redriven, pending, used, postponed, refused)
+    return RunSummary(
+        run_id, drained, findings, redriven, pending, used, postponed, refused, is_locked_out
+    )
 
 
 def _redrive(
@@ -218,21 +230,30 @@ def _redrive(
 ) -> RedriveSummary:
     """Redrive the run's own plan, which has all that earlier ones left.
 
+    Where another run holds the plan lock, try again until the deadline; without one, once.
+
     Raises:
         InputError: as ``redrive``.
-        BusyError: also if the time is over.
+        BusyError: another run held the lock for all the time.
     """
-    if deadline.seconds_left <= 0:
-        raise BusyError(StopCause.TIME_OVER.sentence)
     wanted = replace(
         options,
         plan=findings.plan_path,
-        time_budget_seconds=deadline.seconds_left,
         # Every run would select messages again that cannot carry the plan's id.
         requires_room=True,
         where=None if policy.redrive_again else NOT_REDRIVEN_BEFORE,
     )
-    return redrive(spark, wanted, progress=progress, clock=deadline.clock, announce=announce)
+    while True:
+        left = deadline.seconds_left
+        wanted = replace(wanted, time_budget_seconds=left)
+        try:
+            return redrive(
+                spark, wanted, progress=progress, clock=deadline.clock, announce=announce
+            )
+        except BusyError:
+            if left == math.inf or deadline.seconds_left <= _LOCK_RETRY_SECONDS:
+                raise
+        deadline.clock.wait(threading.Event(), _LOCK_RETRY_SECONDS)
 
 
 def _status(archive: Archive) -> dict[str, Any]:

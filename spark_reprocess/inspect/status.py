@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from dlq_replay.aws.sqs import SqsQueue
 from spark_reprocess.archive.group_records import read_memory
-from spark_reprocess.archive.ledger.claims import list_runs
+from spark_reprocess.archive.ledger.claims import list_runs, open_run_notes
 from spark_reprocess.archive.ledger.disposition import DECIDED, Disposition
 from spark_reprocess.archive.ledger.message_state import PENDING, field_in, states_in
 from spark_reprocess.archive.ledger.open_set import Messages, claimed_table, read_messages
@@ -131,6 +131,7 @@ class ArchiveStatus:
     blockers: tuple[Blocker, ...] = ()
     dlq: DlqStatus | None = None
     report: NewestReport | None = None
+    open_runs: tuple[str, ...] = ()
 
     def count(self, word: str) -> int:
         """Return the number of messages in a state, or pending."""
@@ -272,6 +273,7 @@ def _counted(
         examples=_examples(pending),
         waiting=waiting,
         blockers=blockers,
+        open_runs=tuple(open_run_notes(archive)),
     )
 
 

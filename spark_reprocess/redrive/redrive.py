@@ -19,6 +19,7 @@ from dlq_replay.aws.sqs import describe
 from dlq_replay.wire.addresses import QueueAddress
 from spark_reprocess.analysis.groups.payload import pointer_in_attributes, unwrap
 from spark_reprocess.archive.group_records import read_memory
+from spark_reprocess.archive.ledger.claims import open_run_notes
 from spark_reprocess.archive.ledger.disposition import WORK, Disposition
 from spark_reprocess.archive.ledger.stop import foremost
 from spark_reprocess.archive.messages.frames import FILE
@@ -113,6 +114,7 @@ def redrive(
         )
         if not options.execute:
             notes += (ready.why_no_ramp,) if ready.why_no_ramp else ()
+            notes += tuple(open_run_notes(archive))
             rows = resolved.messages, resolved.dispositions.frame
             return replace(
                 summarize(plan.groups, resolved, context),

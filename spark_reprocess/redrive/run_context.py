@@ -9,7 +9,9 @@ from dlq_replay.rules.outgoing import redriven_entry, restored_entry
 from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.message import Message, SendEntry
 from spark_reprocess.archive.ledger.claims import RunRecord, record_run
+from spark_reprocess.archive.ledger.open_set import has_unknown_sends
 from spark_reprocess.archive.plan_lock import (
+    LockClock,
     LockHolder,
     LockUse,
     LockView,
@@ -22,6 +24,10 @@ from spark_reprocess.aws.clients import Limit
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RestoreOptions
 from spark_reprocess.redrive.resolving.editor import Editor
+
+_CLOCK = LockClock()
+_LOOKS = 60
+"""How often a run that waits looks at the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +60,14 @@ class RunContext:
     limit: Limit = field(default_factory=Limit)
 
     @contextmanager
-    def locked(self, archive: Archive, progress: Progress = silent) -> Iterator["RunContext"]:
+    def locked(
+        self, archive: Archive, progress: Progress = silent, clock: LockClock = _CLOCK
+    ) -> Iterator["RunContext"]:
         """Yield the context with the plan lock, held until the block ends; a dry run needs none.
 
-        *progress* says whom the run waits for.
+        A run that sends what is in doubt first waits for the tasks of the runs that it has closed,
+        for the life of the lock: by then those that are at work have ended and written results.
+        *progress* says whom the run waits for, and how long.
 
         Raises:
             BusyError: another redrive or restore is going on, or an erase.
@@ -68,7 +78,10 @@ class RunContext:
             return
         archive.check_writable()
         seconds = self.request.lock_seconds
-        with plan_lock(archive, self.lock_holder, seconds, progress=progress) as lock:
+        with plan_lock(archive, self.lock_holder, seconds, clock, progress) as lock:
+            closed_at = clock.steady_seconds()
+            if self.request.in_doubt == "send" and has_unknown_sends(archive):
+                _wait(closed_at + seconds, clock, progress)
             yield replace(self, lock=lock.view)
 
     def recorded(self, archive: Archive, record: RunRecord) -> "RunContext":
@@ -106,3 +119,16 @@ class RunContext:
             is_canary=group_id in self.unproven_groups,
             max_message_bytes=self.editor.max_message_bytes,
         )
+
+
+def _wait(until: float, clock: LockClock, progress: Progress) -> None:
+    """Wait until then, by the steady *clock* of this run."""
+    seconds = until - clock.steady_seconds()
+
+    def status() -> str:
+        left = max(0.0, until - clock.steady_seconds())
+        return f"for tasks of a run that was closed: what is in doubt goes again in {left:.0f} s"
+
+    with progress("waiting", status):
+        while clock.steady_seconds() < until:
+            clock.sleep(seconds / _LOOKS)

@@ -357,9 +357,9 @@ def test_a_second_operator_is_refused_while_a_ramp_sends(
 
     def at_step(step: Step) -> None:
         if step.number == 2:
-            for options in ({"ramp": False}, {}):
+            for ramp in (False, None):
                 with pytest.raises(BusyError, match="is being carried out") as raised:
-                    job.run(**options)
+                    job.run(ramp=ramp)
                 refused.append(raised.value)
 
     after_each_step(monkeypatch, at_step)

@@ -22,12 +22,12 @@ class Row(NamedTuple):
     message_group_id: str | None
     unit: str
     chunk: int
-    place: int
+    position: int
     disposition: str
 
 
 SCHEMA = (
-    "message_id string, message_group_id string, unit string, chunk long, place int, "
+    "message_id string, message_group_id string, unit string, chunk long, position int, "
     "disposition string"
 )
 DISPOSITIONS = [
@@ -81,7 +81,7 @@ def test_limit_takes_the_first_of_the_plans_order_on_fifo_whole_groups(
         return (row.message_group_id if to_fifo else None) or row.message_id
 
     rows = some_rows(seed, 6)
-    work = [r for r in sorted(rows, key=lambda r: (r.unit, r.place)) if r.disposition in WORK]
+    work = [r for r in sorted(rows, key=lambda r: (r.unit, r.position)) if r.disposition in WORK]
     sizes = Counter(map(group_of, work))
     taken, within = 0, set()
     for group in dict.fromkeys(map(group_of, work)):
@@ -107,10 +107,10 @@ def test_group_of_which_a_condition_takes_a_part_is_left_whole(spark: Spark) -> 
 
 
 @pytest.mark.parametrize("few", [True, False])
-def test_a_chunk_and_a_place_in_it_are_parts_of_a_hash_of_the_id(
+def test_a_chunk_follows_from_a_hash_of_the_id_or_from_the_position(
     spark: Spark, *, few: bool
 ) -> None:
-    """So they are the same in every run, whatever was erased. Those in order have a position."""
+    """Those in order have a position."""
     ids = [f"m-é-{n}" for n in range(300)]
     hashed = [(one, None, None) for one in ids]
     in_order = [("first", "in-order-00", 99), ("next", "in-order-00", 100)]
@@ -119,16 +119,13 @@ def test_a_chunk_and_a_place_in_it_are_parts_of_a_hash_of_the_id(
     held = Held(rows.toArrow() if few else rows)
 
     found = {
-        row["message_id"]: (row["unit"], row["chunk"], row["place"])
-        for row in with_chunks(held, 7, ".step").frame.collect()
+        row["message_id"]: (row["unit"], row["chunk"], row["position"])
+        for row in with_chunks(held, 7).frame.collect()
     }
 
     digests = {one: sha256(one.encode()).digest() for one in ids}
     assert found == {
-        "first": ("in-order-00.step", 0, 99),
-        "next": ("in-order-00.step", 1, 0),
-        **{
-            one: ("of-7.step", int.from_bytes(of[:8]) % 7, int.from_bytes(of[8:10]))
-            for one, of in digests.items()
-        },
+        "first": ("in-order-00", 0, 99),
+        "next": ("in-order-00", 1, 100),
+        **{one: ("without-order", int.from_bytes(of[:8]) % 7, 0) for one, of in digests.items()},
     }

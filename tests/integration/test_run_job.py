@@ -4,7 +4,7 @@ import json
 import shlex
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import InputError
 from spark_reprocess.glue_job import RunResult, read_result
 from spark_reprocess.plan.reading import read_plan
+from spark_reprocess.redrive.sending.stop_signals import Clock
 from spark_reprocess.run import Pending, RunSummary, run
 from tests.integration.conftest import MakeQueue
 from tests.integration.desk import ScheduledRuns
@@ -276,6 +277,25 @@ def test_a_run_that_meets_another_drain_leaves_its_messages(installation: Instal
     assert installation.run().pending.messages == 1
 
 
+def test_a_run_waits_for_an_operators_redrive_as_long_as_its_time_budget_allows(
+    installation: Installation,
+) -> None:
+    installation.park(parked(1), parked(2))
+    operator = LockHolder("run-0", LockUse.SEND, "plan p-1", "somebody")
+
+    with ExitStack() as operators_redrive:
+        operators_redrive.enter_context(
+            plan_lock(open_archive(installation.archive), operator, lock_seconds=1)
+        )
+        clock = Clock(wait=lambda *_: operators_redrive.close())
+        options = installation.options(time_budget_seconds=3600)
+        summary = run(installation.spark, options, clock=clock)
+
+    assert (summary.postponed, summary.is_locked_out) == ("", False)
+    assert summary.redriven is not None
+    assert len(receive_all(installation.main)) == 1
+
+
 @pytest.mark.usefixtures("quick_locks")
 def test_a_run_that_meets_an_operators_redrive_does_the_rest_and_says_so(
     installation: Installation, capsys: pytest.CaptureFixture[str]
@@ -292,7 +312,7 @@ def test_a_run_that_meets_an_operators_redrive_does_the_rest_and_says_so(
     assert summary.postponed.startswith("plan p-1 is being carried out by somebody")
     assert (summary.drained.archived, summary.pending.messages) == (2, 2)
     assert receive_all(installation.main) == []
-    assert exit_code == 4
+    assert exit_code == 2
     said = capsys.readouterr()
     assert said.out.splitlines()[-1].startswith("run ")
     assert "nothing was redriven, the next run does it: plan p-1 is being carried out" in said.err

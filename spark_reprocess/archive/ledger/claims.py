@@ -373,6 +373,20 @@ def find_runs(archive: Archive, plan_id: str = "", run_id: str | None = None) ->
     return [*run_records(archive, sorted(runs)).values()]
 
 
+def open_run_notes(archive: Archive) -> list[str]:
+    """Return a sentence for each run that nobody has closed, for those who do not hold the lock.
+
+    What such a run claimed without a result is busy. Whether it was killed nobody can tell them.
+    """
+    states = list_runs(archive)
+    runs = sorted(run for run, state in states.items() if state is RunState.OPEN)
+    return [
+        f"run {one.run_id} of plan {one.plan_id} by {one.actor} has not ended, or was killed: the "
+        "next run closes it"
+        for one in run_records(archive, runs).values()
+    ]
+
+
 def run_folder(plan_id: str, run_id: str) -> str:
     """Return the folder of what a run itself writes: dispositions and progress."""
     return f"{plan_folder(plan_id)}/runs/{run_id}"

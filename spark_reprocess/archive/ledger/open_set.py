@@ -32,7 +32,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_reprocess.archive.ledger.claims import LEDGER, plan_folder, sent_text
-from spark_reprocess.archive.ledger.disposition import DECIDED
+from spark_reprocess.archive.ledger.disposition import DECIDED, Disposition
 from spark_reprocess.archive.ledger.erasures import erasures
 from spark_reprocess.archive.ledger.message_state import (
     BETWEEN,
@@ -338,6 +338,29 @@ def claimed_of_plan(
     without = known.runs.keys()
     newer = claimed_table(archive, without=without, wanted=wanted)
     return pa.concat_tables([claimed, newer])
+
+
+def has_unknown_sends(archive: Archive) -> bool:
+    """Whether a message is in doubt because nobody has written a result of its claim.
+
+    A task may still be at work on it, or have been killed. Other messages are in doubt because SQS
+    gave no answer: nobody is at work on those.
+    """
+    paths, attempts = ledger_files(archive)
+    # What the open set covers has all its results.
+    covered = stored_open_set(archive).runs
+    unread = [path for path in paths if path not in covered]
+    ids: set[str] = set()
+    for late in read_results(archive, unread, lambda file: list(file.without_results())):
+        ids.update(message_id for attempt in late for message_id in attempt.claim.message_ids)
+    for attempt in attempts:
+        if attempt.results is None:
+            ids.update(attempt.claim.message_ids)
+    if not ids:
+        return False
+    message_ids = pa.array(sorted(ids), pa.string())
+    claimed = claimed_table(archive, wanted=lambda rows: is_in(rows["message_id"], message_ids))
+    return str(Disposition.IN_DOUBT) in states_among(claimed, message_ids).to_pylist()
 
 
 def _known_path(plan_id: str) -> str:

@@ -119,6 +119,14 @@ class ResultFile:
             if pc.any(has_any).as_py():
                 yield from self.attempts_of(self.parquet.read_row_group(group).filter(has_any))
 
+    def without_results(self) -> Iterator[Attempt]:
+        """Return the attempts that have no results, also none that have come since."""
+        if pc.all(self.parquet.read(["has_result"])["has_result"]).as_py() is not False:
+            return
+        for rows in self.batches():
+            late = self.attempts_of(rows.filter(pc.invert(rows.column("has_result"))))
+            yield from (attempt for attempt in late if attempt.results is None)
+
     def attempts_of(self, rows: pa.RecordBatch | pa.Table) -> list[Attempt]:
         """Return the attempts of *rows*, with the results that have come since."""
         with damage_named(self.archive, self.path, DAMAGE, ADVICE):

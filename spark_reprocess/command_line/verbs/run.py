@@ -45,7 +45,7 @@ _ABOUT = """\
 For a schedule: drains the parked queue, analyzes what is pending, sets the plan's actions by the
 policy, redrives, and prints what is left for a person. Each step is safe to repeat, so a run that
 was killed needs nothing but the next one. Of two runs at the same time both drain and analyze, and
-one redrives; the other exits with 4.
+one redrives; the other tries until its time budget is over, names the first, and exits with 2.
 
 A policy is a YAML file of ordered rules: for each group the first rule whose condition is true sets
 the action. Without --policy everything is left. Without --execute nothing is sent, but the queue is
@@ -124,7 +124,7 @@ def exit_code_of_run(summary: "RunSummary") -> int:
     redriven = summary.redriven
     if redriven and (redriven.stopped_by or redriven.is_stopped):
         return exit_code_of(redriven)
-    if summary.refused:
+    if summary.refused or summary.is_locked_out:
         return BAD_INPUT
     # A person must decide before what waits can go.
     waits = redriven.count(Disposition.WAITS) if redriven else 0

@@ -128,6 +128,7 @@ def _next_steps(status: ArchiveStatus) -> Iterator[str]:
             more = ", …" if status.count(state) > EXAMPLES else ""
             yield f"{state.replace('_', ' ')}: {advice}: {', '.join(examples)}{more}"
             yield f"  details of one: {suggestion('show', status.archive, examples[0])}"
+    yield from status.open_runs
     report = status.report
     if report and report.fault:
         yield f"newest report: {report.fault}"

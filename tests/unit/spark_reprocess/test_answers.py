@@ -171,7 +171,8 @@ DRAINED_ONLY = RunSummary("r-1", DRAINED, None, None, Pending(0, 0))
     [
         (DRAINED_ONLY, 0),
         (replace(DRAINED_ONLY, refused="table t cannot be read"), 2),
-        (replace(DRAINED_ONLY, postponed="another run"), 4),
+        (replace(DRAINED_ONLY, postponed="its time budget is over"), 4),
+        (replace(DRAINED_ONLY, postponed="another run", is_locked_out=True), 2),
         (replace(DRAINED_ONLY, redriven=redriven({"stopped": 1}, "r-1")), 3),
         (replace(DRAINED_ONLY, redriven=redriven({"sent": 1, "failed": 1}, "r-1")), 4),
         (replace(DRAINED_ONLY, redriven=redriven({"sent": 1, "waits": 1}, "r-1")), 0),

@@ -3,8 +3,9 @@
 import gc
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 from dlq_replay.replaying.sending import InDoubt, Refused, SendResult
 from dlq_replay.wire.message import Message
 from local_sqs.client import client_for
-from local_sqs.clock import Clock
+from local_sqs.clock import Clock, VirtualClock
 from local_sqs.model import SqsModel
 from spark_reprocess.archive.ledger.claims import (
     CHUNK_MESSAGES,
@@ -29,13 +30,14 @@ from spark_reprocess.archive.ledger.claims import (
 )
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.ledger.message_state import states_of
+from spark_reprocess.archive.ledger.run_results import write_result_files
 from spark_reprocess.archive.ledger.stop import Stop, StopCause
 from spark_reprocess.archive.messages.dead_letter_schema import (
     ARROW_SCHEMA,
     SENDING_COLUMNS,
     to_row,
 )
-from spark_reprocess.archive.plan_lock import LockUse, LockView, PlanLock
+from spark_reprocess.archive.plan_lock import LockClock, LockUse, LockView, PlanLock
 from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.errors import ArchiveError, BusyError
 from spark_reprocess.redrive.redrive_values import RedriveOptions
@@ -51,7 +53,7 @@ from spark_reprocess.redrive.sending.send_task import (
 )
 from tests.support.builders import NOW, FakeQueue, context, context_of, counter, message, queue_url
 from tests.support.fake_limits import FakeSignals
-from tests.support.ledgers import attempts_of, begin
+from tests.support.ledgers import attempts_of, begin, settle
 
 REQUEST = RedriveOptions("a", reason="it is fixed")
 CONTEXT = RunContext(REQUEST, "p-1", queue_url("main"), run_id="run-1", who="me@here")
@@ -346,6 +348,48 @@ def test_a_second_run_is_refused_whatever_its_plan_and_hears_of_the_first(
                 second.locked(archive),
             ):
                 raise AssertionError("two runs at once")
+
+
+@pytest.mark.parametrize(
+    ("in_doubt", "left", "waits"),
+    [
+        ("leave", "a claim", False),
+        ("send", "a claim", True),
+        ("send", "a claim, closed long ago", True),
+        # SQS did not answer: nobody is at work on it.
+        ("send", "a result", False),
+        ("send", "a claim, settled since", False),
+        ("send", "nothing", False),
+    ],
+)
+def test_what_is_in_doubt_goes_again_when_no_task_can_be_at_work_on_it(
+    archive: Archive, in_doubt: str, left: str, *, waits: bool
+) -> None:
+    if left.startswith("a claim"):
+        begin(archive, "p-1", "run-0").claim("u", 1, Claim("me", "", "", timestamp(NOW), ("m-1",)))
+    if left == "a result":
+        settle(archive, "p-1", {"m-1": Disposition.IN_DOUBT}, "run-0")
+    if left == "a claim, closed long ago":
+        close_open_runs(archive)
+        assert write_result_files(archive, ("p-1", "run-0")) == ()
+    if left == "a claim, settled since":
+        settle(archive, "p-2", {"m-1": Disposition.DISCARDED}, "run-2", lock=3)
+    clock, lines = VirtualClock(), list[str]()
+
+    @contextmanager
+    def progress(label: str, status: Callable[[], str]) -> Iterator[None]:
+        lines.append(f"{label} {status()}")
+        yield
+
+    context = replace(CONTEXT, request=replace(REQUEST, execute=True, in_doubt=in_doubt))
+    began_at = clock.time()
+    of_run = LockClock(clock.time, clock.advance, clock.time)
+    with context.locked(archive, progress, of_run):
+        waited = clock.time() - began_at
+
+    assert 120 <= waited < 123 if waits else waited == 0
+    said = "waiting for tasks of a run that was closed: what is in doubt goes again in 120 s"
+    assert lines == ([said] if waits else [])
 
 
 def test_run_that_lost_the_lock_before_its_record_was_there_makes_no_claim(
