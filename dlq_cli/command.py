@@ -46,7 +46,7 @@ ALL_VERBS: Mapping[str, Entry] = {**cli.VERBS, **_OWN}
 _OF_ARCHIVE = {*cli.VERBS, "rehearse"}
 """Verbs with ``--archive``, whose options take their values from the stack."""
 
-_SPARK_PACKAGES = {"pyspark", "py4j", "pandas", "numpy", "sqlglot"}
+_SPARK_PACKAGES = {"pyspark", "py4j", "pandas"}
 """Packages that only the extra ``spark`` installs."""
 
 _INSTEAD_OF_PROFILE = (

@@ -10,7 +10,8 @@ files:
 ``groups/``            their ids (``grouping``), what people said of them and their status
                        (``triage``), the result of an analysis (``findings``)
 ``progress`` *         progress lines
-``sql/``               SQL conditions of operators: what they may contain
+``sql/``               SQL conditions of operators: what they may contain (``allowed``), and what of
+                       it DuckDB gives as Spark does (``duckdb_sql``)
 ``spark/`` *           the session and its Python workers, SQL conditions as columns, Spark's
                        errors, Ctrl-C
 ``archive/`` *         ``storage/``: files on disk or S3; ``messages/``: a row for each, and frames;

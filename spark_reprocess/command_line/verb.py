@@ -18,8 +18,7 @@ PROGRAM = "dlq"
 """What a user types before the verb."""
 
 SPARK_INSTALL = (
-    f"{shlex.quote(sys.executable)} -m pip install "
-    "'numpy>=2' 'pandas>=2.2' 'pyspark>=4.1,<4.2' 'sqlglot>=30.30,<31'"
+    f"{shlex.quote(sys.executable)} -m pip install 'pandas>=2.2' 'pyspark>=4.1,<4.2'"
 )
 """Command that installs, beside this program, the packages of the verbs that need Spark.
 

@@ -150,6 +150,9 @@ def _build(node: exp.Expr, scope: _Scope) -> Column:  # noqa: C901, PLR0911, PLR
 
 def _operator(node: exp.Expr, scope: _Scope, *more: Column) -> Column:
     operands = _built(node, scope, *OPERANDS)
+    if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
+        # Spark has no <=> for maps.
+        return operands[0].isNotNull() if node.args.get("negate") else operands[0].isNull()
     column = F.call_function(f"`{OPERATORS[type(node).__name__]}`", *operands, *more)
     return ~column if node.args.get("negate") or isinstance(node, NEGATED) else column
 

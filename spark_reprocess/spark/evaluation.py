@@ -18,14 +18,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_reprocess.spark.failures import SMALLER, SPARK_FAILURES, explained, sql_error
+from spark_reprocess.spark.failures import SPARK_FAILURES, explained
 from spark_reprocess.spark.interrupts import is_in_spark
+from spark_reprocess.sql.failures import LIMIT_SECONDS, too_slow
 
 T = TypeVar("T")
-
-LIMIT_SECONDS = 600.0
-"""For so long SQL may keep Spark busy while no task starts or ends. A task reads up to 128 MB of
-the archive, and needs seconds."""
 
 _LOOK_SECONDS = 1.0
 
@@ -56,9 +53,7 @@ def evaluated(spark: SparkSession, call: Callable[[], T], *sources: str, row: st
         if is_in_time:
             unless_done.pop_all()
             return running.result.result()
-    limit = f"{LIMIT_SECONDS / 60:g} minutes"
-    why = f"takes more than {limit} for some {row}, and was stopped; {SMALLER}"
-    raise sql_error(sources, why)
+    raise too_slow(sources, row, LIMIT_SECONDS)
 
 
 def where_option(where: str | None) -> tuple[str, ...]:

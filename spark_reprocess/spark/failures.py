@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,8 +10,9 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException, PythonException
 from pyspark.logger import PySparkLogger
 
-from spark_reprocess.errors import ArchiveError, SqlError
+from spark_reprocess.errors import ArchiveError
 from spark_reprocess.spark.interrupts import CANCELLED
+from spark_reprocess.sql.failures import SMALLER, sql_error
 
 SPARK_FAILURES = (PySparkException, Py4JError, ConnectionRefusedError, ConnectionResetError)
 """What pyspark raises where Spark fails, or where its JVM has ended."""
@@ -19,9 +20,6 @@ SPARK_FAILURES = (PySparkException, Py4JError, ConnectionRefusedError, Connectio
 _JVM_ERRORS = ("java.lang.OutOfMemoryError", "java.lang.StackOverflowError")
 _PY4J_LOGS = ("py4j/java_gateway.py", "py4j/clientserver.py")
 _SHUT_DOWN = "SparkContext was shut down"
-SMALLER = (
-    "use contains() or fewer repetitions in a pattern, and shorten what it looks at: left(body, n)"
-)
 
 _UNREADABLE_FILE = ("FAILED_READ_FILE", "CANNOT_READ_FILE")
 _RAISED_IN_A_TASK = re.compile(
@@ -73,11 +71,6 @@ def explained(*sources: str, row: str = "message") -> Iterator[None]:
             raise
         why = f"fails on a {row}: {condition}; use forms that give null instead, e.g. try_cast"
         raise sql_error(sources, why) from error
-
-
-def sql_error(sources: Sequence[str], why: str) -> SqlError:
-    """Return the error of SQL that comes from *sources*, any of them."""
-    return SqlError(f"{' or '.join(sources)}: {why}", f"the SQL {why}")
 
 
 def is_end_of_jvm(error: BaseException) -> bool:

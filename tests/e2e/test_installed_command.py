@@ -122,7 +122,7 @@ def test_without_spark_a_verb_that_needs_it_names_the_command_that_installs_it(
 
     assert refused.returncode == 2
     assert f"{installed.parent}/python" in refused.stderr
-    assert " -m pip install 'numpy" in refused.stderr
+    assert " -m pip install 'pandas" in refused.stderr
     assert "Traceback" not in refused.stderr
 
 

@@ -13,7 +13,7 @@ import sys
 
 class NotInstalled:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("pyspark", "py4j", "pandas", "numpy"):
+        if name.partition(".")[0] in ("pyspark", "py4j", "pandas"):
             raise ModuleNotFoundError(name, name=name)
 
 sys.meta_path.insert(0, NotInstalled())

@@ -1,0 +1,243 @@
+"""DuckDB gives what Spark gives, or the SQL is refused: over a table of forms and of values."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.errors import PySparkException
+
+from spark_reprocess.errors import InputError
+from spark_reprocess.spark.allowed_sql import attribute_value
+from spark_reprocess.sql.allowed import checked
+from spark_reprocess.sql.duckdb_engine import values
+from spark_reprocess.sql.duckdb_sql import NEEDS_SPARK, for_duckdb
+from tests.integration.spark_world import Spark
+from tests.integration.sql_rows import COLUMNS, ROWS, comparable, long_rows, odd_rows
+from tests.support.golden import stored_texts
+from tests.support.sql_forms import FORMS, SCHEMA
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+REFUSED = stored_texts("duckdb_refused")
+WRITTEN = [sql for sql in FORMS if sql not in REFUSED]
+
+FAILS = "fails"
+"""What a form gives where it fails on a row, in either engine."""
+
+ON_LONG_TEXT = [
+    sql
+    for sql in WRITTEN
+    if any(name in sql for name in ("s LIKE", "s RLIKE", "s ILIKE", "(s", "(json", "s ||"))
+]
+
+
+def by_spark(rows: "DataFrame", forms: list[str]) -> dict[str, Any]:
+    """Return what Spark gives for each form; many at once where none fails."""
+    try:
+        built = [attribute_value(rows, sql)[0].alias(f"c{n}") for n, sql in enumerate(forms)]
+        table = rows.select(*built).toArrow()
+    except (PySparkException, InputError):
+        if len(forms) == 1:
+            return {forms[0]: FAILS}
+        half = len(forms) // 2
+        return by_spark(rows, forms[:half]) | by_spark(rows, forms[half:])
+    return {sql: comparable(table.column(n)) for n, sql in enumerate(forms)}
+
+
+def by_duckdb(table: pa.Table, sql: str) -> Any:
+    """Return what DuckDB gives, ``FAILS`` if it fails on some row."""
+    try:
+        return comparable(values(sql, table, sql))
+    except InputError as error:
+        if "on a message" not in str(error) and "a message has" not in str(error):
+            raise
+        return FAILS
+
+
+def differences(spark: Spark, data: Sequence[Any], forms: Sequence[str]) -> dict[str, Any]:
+    """Return the forms of which DuckDB gives something else for some row where it does not fail."""
+    rows = spark.createDataFrame(list(data), COLUMNS).coalesce(1).cache()
+    table = rows.toArrow()
+    found = {sql: by_duckdb(table, sql) for sql in forms}
+    whole = [sql for sql in forms if found[sql] != FAILS]
+    wrong = {}
+    for first in range(0, len(whole), 100):
+        for sql, expected in by_spark(rows, whole[first : first + 100]).items():
+            if expected != found[sql]:
+                wrong[sql] = _first_difference(expected, found[sql])
+    for sql in set(forms) - set(whole):
+        each = [by_duckdb(table.slice(place, 1), sql) for place in range(len(data))]
+        places = [place for place, result in enumerate(each) if result != FAILS]
+        if places:
+            some = spark.createDataFrame([data[place] for place in places], COLUMNS).coalesce(1)
+            expected = by_spark(some, [sql])[sql]
+            results = [each[place][0] for place in places]
+            if expected != results:
+                wrong[sql] = _first_difference(expected, results)
+    return wrong
+
+
+def _first_difference(expected: Any, found: Any) -> Any:
+    if expected == FAILS:
+        return "Spark fails"
+    pairs = [pair for pair in zip(expected, found, strict=True) if pair[0] != pair[1]]
+    return [ascii(value)[:200] for value in pairs[0]]
+
+
+def test_each_form_gives_what_spark_gives(spark: Spark) -> None:
+    assert differences(spark, [*ROWS, *odd_rows()], WRITTEN) == {}
+
+
+def test_a_text_of_a_mebibyte_gives_what_spark_gives(spark: Spark) -> None:
+    assert differences(spark, long_rows(), ON_LONG_TEXT) == {}
+
+
+def test_the_case_of_each_character_is_that_of_spark_or_unknown(spark: Spark) -> None:
+    characters = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+    parts = ["".join(characters[first : first + 64]) for first in range(0, len(characters), 64)]
+    table = pa.table({"s": parts})
+    rows = spark.createDataFrame(table)
+    wrong = []
+    refused = 0
+
+    for sql in ("lower(s)", "upper(s)", "lower(concat('Σ', s))", "lower(concat(s, 'ΑΣ'))"):
+        expected = comparable(rows.select(attribute_value(rows, sql)[0].alias("c")).toArrow()["c"])
+        for place, part in enumerate(parts):
+            try:
+                [found] = comparable(values(sql, table.slice(place, 1), sql))
+            except InputError:
+                refused += 1
+                continue
+            if found != expected[place]:
+                wrong.append((sql, part))
+    assert wrong == []
+    assert refused < 4 * len(parts)
+
+
+TEXT = st.sampled_from(
+    [
+        *("s", "p", "json", "NULL", "'a'", "'it\\'s'", "'5'", "'X'", "string(i)", "string(flag)"),
+        *("get_json_object(json, '$.a')", "get_json_object(json, '$.a.b')", "words[0]"),
+        *("get(words, 0)", "one.deep.b", "one.`odd. name`", "string(t)", "string(x)", "'👩'"),
+    ]
+)
+NUMBER = st.sampled_from(
+    [
+        *("i", "l", "x", "1", "0", "-7", "2.5", "1e3", "NULL", "size(words)", "length(s)", "one.a"),
+        *("n", "try_cast(s AS INT)", "try_cast(json AS DOUBLE)", "counts['a']", "get(numbers, 1)"),
+    ]
+)
+TIME = st.sampled_from(
+    ["t", "u", "day", "NULL", "timestamp '2026-11-01 00:00:00Z'", "'2026-11-01'", "date(t)"]
+)
+PATTERN = st.sampled_from(
+    ["%a%", "_", "%", "it%", "\\\\%", "", "%\\n%", "a", "^a", "a$", ".", "\\\\s", "(?i)IT", "[^a]"]
+)
+
+
+def _of(text: str, *parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    return st.tuples(*parts).map(lambda chosen: f"({text.format(*chosen)})")
+
+
+def _texts(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    one = [
+        "lower({})",
+        "upper({})",
+        "trim({})",
+        "left({}, 3)",
+        "right({}, 2)",
+        "substring({}, 2, 3)",
+    ]
+    one += ["replace({}, 'a', 'bb')", "split_part({}, 'X', 1)", "md5({})", "get(split({}, ','), 0)"]
+    one += ["get_json_object({}, '$.a')", "nullif({}, '')", "reverse({})", "substring({}, 0, 1)"]
+    return st.one_of(
+        st.sampled_from(one).flatmap(lambda form: _of(form, inner)),
+        _of("{} || {}", inner, inner),
+        _of("coalesce({}, {})", inner, inner),
+        _of("greatest({}, {})", inner, inner),
+    )
+
+
+def _numbers(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    two = ["{} + {}", "{} - {}", "{} * {}", "coalesce({}, {})", "least({}, {})", "try_add({}, {})"]
+    two += ["try_divide({}, {})", "if(flag, {}, {})", "nullif({}, {})", "try_multiply({}, {})"]
+    one = ["abs({})", "-({})", "({}) % 3", "({}) DIV 7", "({}) / 4", "double({})", "bigint({})"]
+    return st.one_of(
+        st.sampled_from(one).flatmap(lambda form: _of(form, inner)),
+        st.sampled_from(two).flatmap(lambda form: _of(form, inner, inner)),
+    )
+
+
+TEXTS = st.recursive(TEXT, _texts, max_leaves=4)
+NUMBERS = st.recursive(NUMBER, _numbers, max_leaves=4)
+OPERATOR = st.sampled_from(["=", "<>", "<", "<=", ">", ">=", "<=>"])
+COMPARISON = st.one_of(
+    *(_of("({}) {} ({})", kind, OPERATOR, kind) for kind in (TEXTS, NUMBERS, TIME)),
+    _of("({}) {} ({})", TEXTS, OPERATOR, NUMBERS),
+    _of("({}) LIKE '{}'", TEXTS, PATTERN),
+    _of("({}) ILIKE '{}'", TEXTS, PATTERN),
+    _of("({}) RLIKE '{}'", TEXTS, PATTERN),
+    _of("({}) IN ({}, {})", TEXTS, TEXTS, TEXTS),
+    _of("({}) NOT BETWEEN {} AND {}", NUMBERS, NUMBER, NUMBER),
+    _of("({}) IS NULL", TEXTS),
+    _of("exists(words, w -> w = {})", TEXTS),
+    _of("forall(numbers, e -> e > {})", NUMBERS),
+    _of("array_contains(words, {})", TEXTS),
+    st.just("flag"),
+)
+CONDITION = st.recursive(
+    COMPARISON,
+    lambda inner: st.one_of(
+        _of("{} AND {}", inner, inner),
+        _of("{} OR {}", inner, inner),
+        _of("NOT {}", inner),
+        _of("CASE WHEN {} THEN {} ELSE {} END", inner, inner, inner),
+    ),
+    max_leaves=4,
+)
+
+
+@settings(
+    max_examples=5,
+    deadline=None,
+    # To shrink would take hours: each example is a job of Spark.
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    forms=st.lists(CONDITION, min_size=40, max_size=40, unique=True),
+    places=st.lists(st.integers(0, len(odd_rows()) - 1), min_size=3, max_size=12),
+)
+def test_any_condition_is_equal_or_refused(
+    spark: Spark, forms: list[str], places: list[int]
+) -> None:
+    rows = odd_rows()
+    written = [form for form in forms if _is_written(form)]
+
+    assert differences(spark, [rows[place] for place in places], written) == {}
+
+
+def _is_written(sql: str) -> bool:
+    """Return whether *sql* is written for DuckDB; whatever both engines refuse is not."""
+    try:
+        checked(sql, SCHEMA.names)
+    except InputError:
+        return False
+    try:
+        for_duckdb(sql, SCHEMA)
+    except InputError as error:
+        if NEEDS_SPARK not in str(error):
+            raise
+        return False
+    return True
+
+
+@pytest.mark.parametrize("sql", ["s = 'a'", "i > 0"])
+def test_an_empty_table_gives_nothing(sql: str, spark: Spark) -> None:
+    table = spark.createDataFrame(ROWS, COLUMNS).toArrow().slice(0, 0)
+
+    assert len(values(sql, table, sql)) == 0
