@@ -17,9 +17,7 @@ from spark_reprocess.progress import Progress, in_lines, on_terminal
 PROGRAM = "dlq"
 """What a user types before the verb."""
 
-SPARK_INSTALL = (
-    f"{shlex.quote(sys.executable)} -m pip install 'pandas>=2.2' 'pyspark>=4.1,<4.2'"
-)
+SPARK_INSTALL = f"{shlex.quote(sys.executable)} -m pip install 'pandas>=2.2' 'pyspark>=4.1,<4.2'"
 """Command that installs, beside this program, the packages of the verbs that need Spark.
 
 They also need Java. The command names each package of the extra ``spark``: this project is in no

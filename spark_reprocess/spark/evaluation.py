@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_reprocess.spark.failures import SPARK_FAILURES, explained
 from spark_reprocess.spark.interrupts import is_in_spark
-from spark_reprocess.sql.failures import LIMIT_SECONDS, too_slow
+from spark_reprocess.sql import failures as sql_failures
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ def evaluated(spark: SparkSession, call: Callable[[], T], *sources: str, row: st
         if is_in_time:
             unless_done.pop_all()
             return running.result.result()
-    raise too_slow(sources, row, LIMIT_SECONDS)
+    raise sql_failures.too_slow(sources, row, sql_failures.LIMIT_SECONDS)
 
 
 def where_option(where: str | None) -> tuple[str, ...]:
@@ -110,7 +110,7 @@ def _ends_in_time(spark: SparkSession, running: _Running[T]) -> bool:
             continue
         frame = sys._current_frames().get(running.thread.ident or 0)  # noqa: SLF001 - no public way
         seconds = idle.seconds(time.monotonic(), work, is_in_spark=is_in_spark(frame))
-        if seconds >= LIMIT_SECONDS:
+        if seconds >= sql_failures.LIMIT_SECONDS:
             return False
     return True
 

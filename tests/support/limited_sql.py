@@ -3,8 +3,8 @@
 import sys
 
 from spark_reprocess.command_line.cli import end_process, main
-from spark_reprocess.spark import evaluation
+from spark_reprocess.sql import failures
 
 if __name__ == "__main__":
-    evaluation.LIMIT_SECONDS = float(sys.argv[1])
+    failures.LIMIT_SECONDS = float(sys.argv[1])
     end_process(main(sys.argv[2:]))
