@@ -25,8 +25,9 @@ files:
 ``editing/``           JSON Patch and attributes on one message; JSON that keeps its digits
 ``plan/``              plan.yaml as a value, read with every fault named, and as a text
 ``ramp`` *             steps of a redrive: their sizes, their records, the verdict
-``redrive/``           the verb: ``redrive`` * is the pipeline: ``resolving/`` *, ``execution`` *,
-                       ``sending/`` *; ``restore`` *, the verb: to the parked queue again
+``redrive/``           the verb: ``redrive`` * is the pipeline: ``resolving/`` *, by the rules in
+                       ``ids/``, ``execution`` *, ``sending/`` *; ``restore`` *, the verb: to the
+                       parked queue again
 ``erase/``             the verb: out of the archive, with the reports that quote it
 ``glue_job`` *         the script that AWS Glue runs: any verb, from one argument
 ``inspect/`` *         the verbs ``status``, ``groups`` and ``show`` *

@@ -156,7 +156,7 @@ class Steps:
         self.archive.write(path, record_bytes(count))
 
     def table(self, number: int, run_id: str) -> str:
-        """Return the folder with the table of a step's messages; see ``frames.read_table``."""
+        """Return the folder with the table of a step's messages; see ``table_parts.read_whole``."""
         return self._path(number, f"-{run_id}")
 
     def _path(self, number: int, end: str) -> str:

@@ -5,8 +5,8 @@ import json
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -28,19 +28,37 @@ from spark_reprocess.archive.ledger.disposition import WORK, Disposition
 from spark_reprocess.archive.ledger.run_results import write_result_files
 from spark_reprocess.archive.ledger.stop import Stop, StopCause, foremost, record_stop
 from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA, SENDING_COLUMNS
-from spark_reprocess.archive.messages.frames import FILE, Held, read_table, write_table
-from spark_reprocess.archive.messages.message_order import ORDER_COLUMNS
 from spark_reprocess.archive.messages.message_store import (
     FILE_MESSAGES,
+    combined,
     drain_of,
     rows_of_file,
 )
 from spark_reprocess.archive.storage.files import Archive, Probe
+from spark_reprocess.archive.storage.records import values_of
+from spark_reprocess.archive.storage.table_parts import (
+    PARTS,
+    Part,
+    parts_of,
+    read_part,
+    write_whole,
+)
 from spark_reprocess.aws.actor import caller
 from spark_reprocess.aws.clients import ClientFactory, Limit, region_of
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.plan.plan import Action, PlannedGroup
 from spark_reprocess.progress import HowFar, Progress, repeating
+from spark_reprocess.redrive.ids.columns import (
+    DESTINATION,
+    DETAIL,
+    DISPOSITION,
+    Numbers,
+    numbered_values,
+    texts_of,
+    values_among,
+)
+from spark_reprocess.redrive.ids.counts import counted_by
+from spark_reprocess.redrive.ids.order import runs_of
 from spark_reprocess.redrive.redrive_values import (
     EXAMPLES,
     GroupOutcome,
@@ -49,7 +67,7 @@ from spark_reprocess.redrive.redrive_values import (
     Sent,
     Tally,
 )
-from spark_reprocess.redrive.resolving.dispositions import DESTINATION
+from spark_reprocess.redrive.resolving.archived_rows import FILE
 from spark_reprocess.redrive.resolving.edits import with_changes
 from spark_reprocess.redrive.resolving.resolve import ResolvedPlan
 from spark_reprocess.redrive.run_context import RunContext
@@ -73,6 +91,24 @@ from spark_reprocess.spark.interrupts import asking_to_stop
 from spark_reprocess.spark.session import is_one_machine
 
 _ASSIGNED = ("message_id", "group_id", "disposition", *POSITION)
+_WRITTEN_TYPES: dict[str, pa.DataType] = {
+    "message_id": pa.string(),
+    FILE: pa.string(),
+    "group_id": pa.string(),
+    DISPOSITION: pa.string(),
+    DESTINATION: pa.string(),
+    DETAIL: pa.string(),
+    "unit": pa.string(),
+    "chunk": pa.int64(),
+    "position": pa.int64(),
+}
+_WRITTEN = pa.schema(_WRITTEN_TYPES)
+"""What is written of a message."""
+
+_PART_ROWS = FILE_MESSAGES
+"""A file of dispositions has at least so many rows, but for the last one: a task reads it, and then
+the messages."""
+
 _ADDED: dict[str, pa.DataType] = {
     **dict.fromkeys(("drain_id", "group_id", "disposition", "unit"), pa.string()),
     **dict.fromkeys(("chunk", "position"), pa.int64()),
@@ -90,6 +126,39 @@ _TROUBLE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
+class WrittenRows:
+    """Rows of messages, in chunks: in the driver, and in the archive for the tasks."""
+
+    rows: pa.Table
+    folder: str
+
+
+def write_rows(archive: Archive, rows: pa.Table, folder: str) -> WrittenRows:
+    """Write what the run does with each message as the table *folder*, durably.
+
+    Nothing of a message but its id and file is written, because an erase does not reach the ledger.
+    Messages of one archived file are in one file here, where the rows are by file.
+
+    Raises:
+        ArchiveError: it cannot be written.
+    """
+    columns = rows.select(_WRITTEN.names)
+    starts, _ = runs_of(numbered_values(rows[FILE]))
+    write_whole(archive, folder, [*_slices(columns, starts, _PART_ROWS)])
+    return WrittenRows(rows, folder)
+
+
+def _slices(rows: pa.Table, starts: Numbers, least_rows: int) -> Iterator[pa.Table]:
+    """Divide rows where a file begins: as many files as give each slice so many rows."""
+    begin = 0
+    for start in (*starts.tolist(), rows.num_rows):
+        is_last = start == rows.num_rows
+        if start - begin >= least_rows or is_last:
+            yield rows.slice(begin, start - begin)
+            begin = start
+
+
+@dataclass(frozen=True, slots=True)
 class TaskRunner:
     """Runs the sends of one run. Nothing more is sent after the *deadline*."""
 
@@ -100,22 +169,22 @@ class TaskRunner:
 
     def execute(
         self,
-        dispositions: Held,
+        dispositions: WrittenRows,
         planned: Sequence[Tally],
         context: RunContext,
         stage: str,
         trouble: Callable[[], Stop | None] = lambda: None,
     ) -> Sent:
-        """Settle the rows of *dispositions* that make work here, each chunk whole in one task.
+        """Settle the rows of *dispositions* that *planned* counts, each chunk whole in one task.
 
         Ctrl-C, the deadline, a queue that is gone, a disk that is full, a plan lock that is not
         renewed: open calls come to their end, results are written, and the rest is counted as not
         reached.
 
-        *dispositions* has one row per message; *planned* counts what goes here. *stage* names this
-        call among those of the run; it is part of a path. *trouble* is asked every ten seconds, and
-        returns why nothing more may be sent; None if all is well. So tasks need no way to its
-        answer.
+        *dispositions* has one row per message; *planned* counts what goes here, and what it does
+        not count is left. *stage* names this call among those of the run; it is part of a path.
+        *trouble* is asked every ten seconds, and returns why nothing more may be sent; None if all
+        is well. So tasks need no way to its answer.
         """
         work = [tally for tally in planned if tally.word in WORK]
         total = sum(tally.count for tally in work)
@@ -149,13 +218,13 @@ class TaskRunner:
                 stop_all(stop)
 
         with (
-            ExitStack() as stack,
             asking_to_stop(partial(stop_all, Stop(StopCause.INTERRUPTED))),
             repeating(look_at_time, _TIME_SECONDS, "deadline"),
             repeating(look_for_trouble, _TROUBLE_SECONDS, "trouble"),
             self.progress("redriving", status),
         ):
-            rows, windows = self._rows(dispositions, total, context, stack)
+            words = {tally.word for tally in work}
+            rows, windows = self._rows(dispositions, words, context)
             task = SendTask(self.archive, context, self.make_sender, stage, windows)
             # One action, once; a second evaluation would find every chunk claimed.
             sends = rows.select(*TASK_COLUMNS).mapInArrow(task.run, from_arrow_schema(SETTLED))
@@ -164,7 +233,7 @@ class TaskRunner:
         return Sent((*outcomes, *not_reached(work, outcomes)), foremost(stops))
 
     def _rows(
-        self, dispositions: Held, total: int, context: RunContext, stack: ExitStack
+        self, dispositions: WrittenRows, words: Collection[str], context: RunContext
     ) -> tuple[DataFrame, list[int] | None]:
         """Return the messages to settle, in the partitions of their tasks; the tasks' windows.
 
@@ -172,35 +241,37 @@ class TaskRunner:
         that its chunks follow each other in one task. So bodies are moved once, from the task that
         reads their file to the one that sends them, or not at all.
         """
-        spark, rows = SparkSession.active(), dispositions.rows
-        column: Any = pc.field if isinstance(rows, pa.Table) else F.col
-        is_here = (column(DESTINATION) == context.destination) & column("disposition").isin([*WORK])
-        work = Held.of(rows.filter(is_here).select([FILE, *_ASSIGNED]), total, stack)
-        sizes = {(row["unit"], row["chunk"]): row["count"] for row in work.counts("unit", "chunk")}
+        spark = SparkSession.active()
+        work = rows_here(dispositions.rows, context.destination, words)
+        counts = counted_by(work, "unit", "chunk")
+        sizes = {(row["unit"], row["chunk"]): row["count"] for row in counts}
         cores = spark.sparkContext.defaultParallelism
         rate = context.limit.least_rate(context.request.max_rate)
         is_local = is_one_machine(spark.sparkContext.master)
         most = task_count(
-            total, cores, asked=context.request.tasks, rate=rate, may_grow=not is_local
+            work.num_rows, cores, asked=context.request.tasks, rate=rate, may_grow=not is_local
         )
         tasks = divide(sizes, most, in_order=context.to_fifo)
         messages = Counter(task for chunk, task in tasks.items() for _ in range(sizes[chunk]))
-        readers = min(len(work.counts(FILE)), cores)
-        if isinstance(work.rows, DataFrame):
-            spread = work.rows.repartition(readers, FILE).groupBy(FILE)
-            by_file = spread.agg(*(F.collect_list(name).alias(name) for name in _ASSIGNED))
-        else:
-            grouped = work.rows.group_by(FILE, use_threads=False)
-            listed = grouped.aggregate([(name, "list") for name in _ASSIGNED])
-            by_file = spark.createDataFrame(listed.rename_columns([FILE, *_ASSIGNED]))
+        parts = parts_of(self.archive, dispositions.folder)
+        readers = min(len(parts), cores)
+        listed = spark.createDataFrame(pa.Table.from_pylist(values_of(parts), schema=PARTS))
         # The SQL of an edit may name any column.
         has_sql = any(edit.set_attributes for edit in context.editor.edits.values())
         columns = ARROW_SCHEMA.names if has_sql else [*SENDING_COLUMNS, "sent_at"]
         schema = pa.schema(
             [*map(ARROW_SCHEMA.field, columns), *map(pa.field, _ADDED, _ADDED.values())]
         )
-        read = partial(read_work, self.archive, context.probe, tasks, schema)
-        rows = by_file.mapInArrow(read, from_arrow_schema(schema))
+        work_of_task = WorkOfTask(
+            archive=self.archive,
+            probe=context.probe,
+            folder=dispositions.folder,
+            destination=context.destination,
+            words=frozenset(words),
+            tasks=tasks,
+            schema=schema,
+        )
+        rows = listed.coalesce(readers).mapInArrow(work_of_task.read, from_arrow_schema(schema))
         if not readers == len(messages) == 1:
             rows = rows.repartitionById(len(messages), F.col(TASK))
         changed = with_changes(
@@ -210,33 +281,63 @@ class TaskRunner:
         return changed, None if rate is None else share_window(window_messages(rate), of_tasks)
 
 
-def read_work(
-    archive: Archive,
-    probe: Probe | None,
-    tasks: Mapping[tuple[str, int], int],
-    schema: pa.Schema,
-    batches: Iterable[pa.RecordBatch],
-) -> Iterator[pa.RecordBatch]:
-    """Read the messages that *batches* name: a row for each ``FILE``, with lists of ``_ASSIGNED``.
+@dataclass(frozen=True, slots=True)
+class WorkOfTask:
+    """What a task that reads messages must know.
 
-    *tasks* has the task of each chunk, *schema* the columns to read and those of ``_ADDED``.
-
-    Raises:
-        ArchiveError: a file is gone or damaged, or this is another archive than the driver's.
+    Attributes:
+        folder: of a table with ``_WRITTEN`` of each message; see ``write_rows``.
+        destination, words: which of them are read; see ``rows_here``.
+        tasks: the task of each chunk.
+        schema: the columns to read of a message, and those of ``_ADDED``.
     """
-    if probe:
-        probe.check(archive)
-    columns = [name for name in schema.names if name not in _ADDED]
-    for work in (row for batch in batches for row in batch.to_pylist()):
-        path, ids = work.pop(FILE), work["message_id"]
-        rows = rows_of_file(archive, path, ids, columns)
+
+    archive: Archive
+    probe: Probe | None
+    folder: str
+    destination: str
+    words: frozenset[str]
+    tasks: Mapping[tuple[str, int], int]
+    schema: pa.Schema
+
+    def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Read the messages of the parts that *batches* list: rows of ``PARTS``.
+
+        Raises:
+            ArchiveError: a file is gone or damaged, or this is another archive than the driver's.
+        """
+        if self.probe:
+            self.probe.check(self.archive)
+        for row in (row for batch in batches for row in batch.to_pylist()):
+            written = read_part(self.archive, self.folder, _WRITTEN, Part(**row))
+            work = rows_here(written, self.destination, self.words)
+            for path in texts_of(work[FILE].unique()):
+                of_file = work.filter(pc.equal(work[FILE], pa.scalar(path)))
+                yield from self._messages(path, of_file)
+
+    def _messages(self, path: str, work: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Read the messages of one file, in the order of *work*."""
+        columns = [name for name in self.schema.names if name not in _ADDED]
+        rows = rows_of_file(self.archive, path, texts_of(work["message_id"]), columns)
         if rows is None:
-            raise ArchiveError(f"archive {archive.root}: {path} was there and is gone")
-        places = pc.index_in(pa.array(ids, pa.string()), rows["message_id"].combine_chunks())
-        found = zip(rows.schema.names, rows.take(places).columns, strict=True)
-        known: dict[str, Any] = {**dict(found), **work, "drain_id": [drain_of(path)] * len(ids)}
-        known[TASK] = [tasks[chunk] for chunk in zip(work["unit"], work["chunk"], strict=True)]
-        yield from pa.table(known, schema=schema).to_batches(_BATCH_ROWS)
+            raise ArchiveError(f"archive {self.archive.root}: {path} was there and is gone")
+        ids = combined(rows["message_id"])
+        places = combined(pc.index_in(work["message_id"], value_set=ids))
+        messages = rows.take(places)
+
+        chunks: Any = zip(texts_of(work["unit"]), work["chunk"].to_pylist(), strict=True)
+        known: dict[str, Any] = {name: messages[name] for name in columns}
+        known |= {name: work[name] for name in _ASSIGNED if name != "message_id"}
+        known["drain_id"] = [drain_of(path)] * work.num_rows
+        known[TASK] = [self.tasks[chunk] for chunk in chunks]
+        yield from pa.table(known, schema=self.schema).to_batches(_BATCH_ROWS)
+
+
+def rows_here(rows: pa.Table, destination: str, words: Collection[str]) -> pa.Table:
+    """Return the rows that go to *destination* and have one of these dispositions."""
+    is_here = values_among(rows[DESTINATION], [destination])
+    has_word = values_among(rows[DISPOSITION], words)
+    return rows.filter(pa.array(is_here & has_word))
 
 
 def task_count(
@@ -326,7 +427,9 @@ def not_reached(work: Sequence[Tally], outcomes: Sequence[Tally]) -> list[Tally]
     ]
 
 
-def begin(archive: Archive, resolved: ResolvedPlan, context: RunContext) -> tuple[RunContext, Held]:
+def begin(
+    archive: Archive, resolved: ResolvedPlan, context: RunContext
+) -> tuple[RunContext, WrittenRows]:
     """Record the run, its edits and its dispositions; return what its sends need.
 
     Raises:
@@ -340,7 +443,7 @@ def begin(archive: Archive, resolved: ResolvedPlan, context: RunContext) -> tupl
         plan_id=context.plan_id,
         verb="restore" if isinstance(context.request, RestoreOptions) else "redrive",
         actor=context.who,
-        caller=caller(resolved.messages.sparkSession.sparkContext.applicationId, region),
+        caller=caller(SparkSession.active().sparkContext.applicationId, region),
         reason=context.request.reason,
         time=timestamp(time.time()),
         destination=context.destination,
@@ -353,7 +456,9 @@ def begin(archive: Archive, resolved: ResolvedPlan, context: RunContext) -> tupl
         used = {"run_id": record.run_id, "who": record.actor, "time": record.time}
         path = f"{plan_folder(context.plan_id)}/edits/{group_id}.{edit.digest}.json"
         archive.create(path, json.dumps({**used, "text": edit.text}).encode())
-    return context, write_dispositions(archive, resolved, context)
+    # Spark computes a lost partition again. From the ledger alone it would then decide anew.
+    folder = f"{run_folder(context.plan_id, context.run_id)}/dispositions"
+    return context, write_rows(archive, resolved.dispositions, folder)
 
 
 def end(
@@ -417,22 +522,3 @@ def summarize(
         ramp=tuple(group for one in sent.values() for group in one.ramp),
         max_rate=context.request.max_rate,
     )
-
-
-def write_dispositions(archive: Archive, resolved: ResolvedPlan, context: RunContext) -> Held:
-    """Write what the run does with each message, durably; return what the driver holds, or wrote.
-
-    Spark computes a lost partition again. From the ledger alone it would then decide anew. Nothing
-    of a message but its id and file is written, because an erase does not reach the ledger.
-    """
-    rows, order = resolved.dispositions.rows, ORDER_COLUMNS[1:]
-    folder = f"{run_folder(context.plan_id, context.run_id)}/dispositions"
-    if isinstance(rows, pa.Table):
-        write_table(rows.drop_columns([*order]), archive, folder)
-        return resolved.dispositions
-    kept = rows.drop(*order)
-    write_table(kept, archive, folder)
-    written = read_table(kept.sparkSession, archive, folder, kept.schema.toDDL())
-    if context.to_fifo:
-        written = written.join(resolved.messages.select(FILE, *ORDER_COLUMNS), ["message_id", FILE])
-    return Held(written)

@@ -22,9 +22,10 @@ from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Action, Plan
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.reading import SqlCheck
+from spark_reprocess.redrive.ids.origins import Queues
 from spark_reprocess.redrive.readings import Probe, find_probes
 from spark_reprocess.redrive.redrive_values import GroupOutcome, RedriveOptions, RedriveSummary
-from spark_reprocess.redrive.resolving.queues import Queues, find_queues
+from spark_reprocess.redrive.resolving.queues import find_queues
 from spark_reprocess.sql.allowed import check_sql
 
 

@@ -7,27 +7,25 @@ of a later plan. A run that sees another one at work on the same ramp ends.
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import reduce
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from dlq_replay.errors import TableError
 from spark_reprocess.archive.group_records import add_statement
-from spark_reprocess.archive.ledger.claims import POSITION, chunk_count
-from spark_reprocess.archive.ledger.disposition import Disposition
-from spark_reprocess.archive.ledger.stop import Stop, StopCause
-from spark_reprocess.archive.messages.frames import Held, read_table, write_table
-from spark_reprocess.archive.messages.message_order import (
-    PARKED_QUEUE,
-    arrival_order,
+from spark_reprocess.archive.ledger.claims import (
+    POSITION,
+    chunk_count,
     in_order_units,
-    with_positions,
-    with_waiting,
+    run_folder,
 )
+from spark_reprocess.archive.ledger.disposition import WORK, Disposition
+from spark_reprocess.archive.ledger.stop import Stop, StopCause
+from spark_reprocess.archive.messages.message_store import combined
+from spark_reprocess.archive.storage.table_parts import read_whole, write_whole
 from spark_reprocess.aws.clients import returns_table
 from spark_reprocess.errors import ArchiveError
 from spark_reprocess.groups.triage import GroupMemory, Statement, is_group_id
@@ -44,20 +42,42 @@ from spark_reprocess.ramp import (
 )
 from spark_reprocess.redrive.execution import (
     TaskRunner,
+    WrittenRows,
     known_limit,
     look_until,
     not_reached,
+    write_rows,
 )
+from spark_reprocess.redrive.ids.chunks import with_chunks
+from spark_reprocess.redrive.ids.columns import (
+    DESTINATION,
+    DISPOSITION,
+    code_of,
+    disposition_codes,
+    have_disposition,
+    values_among,
+    with_column,
+    with_disposition_codes,
+)
+from spark_reprocess.redrive.ids.counts import counted_by
+from spark_reprocess.redrive.ids.order import with_waiting
+from spark_reprocess.redrive.ids.steps import drawn_step
 from spark_reprocess.redrive.readings import Probe
 from spark_reprocess.redrive.redrive_values import Sent, Tally
-from spark_reprocess.redrive.resolving.dispositions import with_chunks
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.redrive.sending.stop_signals import TableWatch
 from spark_reprocess.redrive.verdicts import Counts, Verdicts
 
-_COLUMNS = "message_id string, group_id string, unit string, position long"
+_STEP_TYPES: dict[str, pa.DataType] = {
+    "message_id": pa.string(),
+    "group_id": pa.string(),
+    "unit": pa.string(),
+    "position": pa.int64(),
+}
+_STEP = pa.schema(_STEP_TYPES)
+"""The columns of the table of a step."""
+
 _IS_SHARED = Stop(StopCause.RAMP, "another run goes on with it")
-_LANE = (PARKED_QUEUE, "message_group_id")
 
 
 @dataclass
@@ -65,7 +85,7 @@ class Ramp:
     """The ramp of one run to one destination.
 
     Attributes:
-        rows: the dispositions of this destination's messages, and of those that make no work.
+        written: the dispositions of all messages of the run.
         work: of this destination's messages that make work, how many of each group.
         memory: what was known of the groups when the run began.
         ended: how many steps are sent: first, when the dispositions were resolved.
@@ -75,7 +95,7 @@ class Ramp:
 
     runner: TaskRunner
     context: RunContext
-    rows: DataFrame
+    written: WrittenRows
     work: Sequence[Tally]
     memory: GroupMemory
     probe: Probe
@@ -85,7 +105,7 @@ class Ramp:
     uncounted: Collection[str] = ()
     _left: Counter[str] = field(default_factory=Counter)
     """By group id, how many messages this run has to send that it has found in no step yet."""
-    _taken: list[DataFrame] = field(default_factory=list)
+    _taken: list[pa.Table] = field(default_factory=list)
     """The messages of the steps that this run has begun to send."""
     _blocked: dict[str, Collection[str]] = field(default_factory=dict)
     """Of which groups nothing could be drawn since the last step, and which were held then."""
@@ -96,6 +116,10 @@ class Ramp:
     def __post_init__(self) -> None:
         """Read the steps of earlier plans. Raises ArchiveError."""
         options, queue = self.probe.options, self.probe.queue
+        rows = self.written.rows
+        is_work = have_disposition(rows, WORK)
+        goes_here = values_among(rows[DESTINATION], [self.context.destination])
+        self.rows = rows.filter(pa.array(goes_here | ~is_work))
         self._verdicts = Verdicts(
             plan_id=self.context.plan_id,
             earlier=earlier_steps(self.runner.archive, self.context.plan_id, self.steps.queue),
@@ -115,12 +139,10 @@ class Ramp:
 
     def send(self) -> Sent:
         """Record what is not sent; send step after step, until nothing more may go in this run."""
-        is_send = F.col("disposition") == Disposition.SEND
         sends = [one for one in self.work if one.word == Disposition.SEND]
         others = [one for one in self.work if one not in sends]
         self._left.update({one.group_id: one.count for one in sends})
-        rest, name = self.rows.where(~is_send), self.steps.queue
-        first = self.runner.execute(Held(rest), others, self.context, name)
+        first = self.runner.execute(self.written, others, self.context, self.steps.queue)
         stopped_by = first.stopped_by
         has_more = True
         while has_more and not stopped_by:
@@ -215,13 +237,12 @@ class Ramp:
             why = "somebody removed the counters of what comes back; run again"
             return Stop(StopCause.RAMP, why)
         number, run_id = len(self._verdicts.steps) + 1, self.context.run_id
-        with ExitStack() as stack:
-            drawn = Held.of(self._drawn(wanted), sum(wanted.values()), stack)
-            messages = {row["group_id"]: row["count"] for row in drawn.counts("group_id")}
-            if not messages:
-                self._blocked |= dict.fromkeys(wanted, self._held_groups())
-                return None
-            write_table(drawn.rows, self.runner.archive, self.steps.table(number, run_id))
+        drawn = self._drawn(wanted)
+        messages = {row["group_id"]: row["count"] for row in counted_by(drawn, "group_id")}
+        if not messages:
+            self._blocked |= dict.fromkeys(wanted, self._held_groups())
+            return None
+        write_whole(self.runner.archive, self.steps.table(number, run_id), [drawn])
         step = Step(
             number=number,
             run_id=run_id,
@@ -237,48 +258,34 @@ class Ramp:
         self._blocked.clear()
         return None
 
-    def _drawn(self, wanted: Mapping[str, int]) -> DataFrame:
-        """Draw so many messages of each group, and say where in the step each of them is.
-
-        On FIFO the heads of message groups come first, and what stands behind one that is not drawn
-        is not drawn either, nor what follows a message that may still come back. Otherwise their
-        ids decide, which are random.
-        """
-        rows = self.rows.where(F.col("disposition") == Disposition.SEND).drop(*POSITION)
-        if held := self._held_groups():
-            lanes = self._sent_of(held).select(*_LANE).distinct()
-            rows = rows.join(lanes, [*_LANE], "left_anti")
-        # What could not be sent of these is drawn again by runs that begin later.
-        if self._taken:
-            rows = rows.join(reduce(DataFrame.union, self._taken), "message_id", "left_anti")
-        order = ["message_id"]
-        if self._in_order:
-            arrived = Window.partitionBy(PARKED_QUEUE, "message_group_id").orderBy(*arrival_order())
-            rows = rows.withColumn("depth", F.row_number().over(arrived))
-            order = ["depth", "message_id"]
-        most = F.create_map(*(F.lit(one) for pair in wanted.items() for one in pair))
-        rank = F.row_number().over(Window.partitionBy("group_id").orderBy(*order))
-        drawn = rows.withColumn("drawn", F.coalesce(rank <= most[F.col("group_id")], F.lit(False)))  # noqa: FBT003
-        if self._in_order:
-            drawn = drawn.withColumn("drawn", F.min("drawn").over(arrived))
+    def _drawn(self, wanted: Mapping[str, int]) -> pa.Table:
+        """Draw so many messages of each group, and say where in the step each of them is."""
         units = in_order_units(sum(wanted.values())) if self.context.to_fifo else None
-        positioned = with_positions(drawn.where("drawn"), units)
-        return positioned.select("message_id", "group_id", "unit", "position")
+        # What could not be sent of these is drawn again by runs that begin later.
+        taken = pa.concat_tables([_STEP.empty_table(), *self._taken])
+        return drawn_step(
+            self.rows,
+            wanted,
+            taken_ids=taken["message_id"],
+            returning_ids=self._sent_of(self._held_groups())["message_id"],
+            in_order=self._in_order,
+            units=units,
+        )
 
-    def _sent_of(self, group_ids: Sequence[str]) -> DataFrame:
-        """Return the rows of what the steps of this plan have of these groups."""
+    def _sent_of(self, group_ids: Sequence[str]) -> pa.Table:
+        """Return what the steps of this plan have of these groups."""
         tables = [
             self._table(step)
             for step in self._verdicts.steps
             if not step.messages.keys().isdisjoint(group_ids)
         ]
-        ids = reduce(DataFrame.union, tables).where(F.col("group_id").isin(*group_ids))
-        return self.rows.join(ids.select("message_id"), "message_id")
+        rows = pa.concat_tables([_STEP.empty_table(), *tables])
+        return rows.filter(pa.array(values_among(rows["group_id"], group_ids)))
 
-    def _table(self, step: Step) -> DataFrame:
-        """Read the messages of a step: ``_COLUMNS``."""
+    def _table(self, step: Step) -> pa.Table:
+        """Read the messages of a step: ``_STEP``."""
         folder = self.steps.table(step.number, step.run_id)
-        return read_table(self.rows.sparkSession, self.runner.archive, folder, _COLUMNS)
+        return read_whole(self.runner.archive, folder, _STEP)
 
     def _execute(self, step: Step) -> Stop | None:
         """Send what is left of the last step, and write down that it is sent; else return why."""
@@ -286,8 +293,8 @@ class Ramp:
         if stop:
             return stop
         rows = self._rows(step)
-        counted = rows.groupBy("group_id", "disposition").count().collect()
-        known = [Tally(row["group_id"], row["disposition"], row["count"]) for row in counted]
+        counted = counted_by(rows, "group_id", DISPOSITION)
+        known = [Tally(row["group_id"], row[DISPOSITION], row["count"]) for row in counted]
         work = [one for one in known if one.word == Disposition.SEND]
         self._left -= Counter({one.group_id: one.count for one in work})
 
@@ -300,11 +307,13 @@ class Ramp:
         left = {one: self._left[one] for one in {*self._left, *step.messages}}
         self._verdicts.here.add(step.number)
         unproven = frozenset(step.messages.keys() & self._left.keys())
+        stage = f"{self.steps.queue}-step-{step.number}"
+        run = run_folder(self.context.plan_id, self.context.run_id)
         result = self.runner.execute(
-            Held(rows),
+            write_rows(self.runner.archive, rows, f"{run}/steps/{stage}"),
             work,
             replace(self.context, limit=limit, step=step.number, unproven_groups=unproven),
-            f"{self.steps.queue}-step-{step.number}",
+            stage,
             trouble,
         )
         settled = [one for one in result.tallies if one.word != Disposition.NOT_REACHED]
@@ -340,22 +349,29 @@ class Ramp:
             return None
         return Stop(StopCause.RAMP, f"some of step {step.number} could not be sent; run again")
 
-    def _rows(self, step: Step) -> DataFrame:
+    def _rows(self, step: Step) -> pa.Table:
         """Return the rows of a step, in its own chunks.
 
-        Nothing goes of a group that was stopped since it was drawn, nor what stands behind it.
+        Nothing goes of a group that was stopped since it was drawn, nor what is behind it.
         """
         table = self._table(step)
         self._taken.append(table)
+        rows = self.rows.drop_columns([*POSITION])
         stopped = [one for one in step.messages if self._is_stopped(step, one)]
-        rows, disposition = self.rows.drop(*POSITION), F.col("disposition")
         if stopped:
-            is_stopped = F.col("group_id").isin(*stopped) & (disposition == Disposition.SEND)
-            word = F.when(is_stopped, Disposition.STOPPED).otherwise(disposition)
-            rows = rows.withColumn("disposition", word)
+            codes = disposition_codes(rows)
+            is_send = have_disposition(rows, [Disposition.SEND])
+            codes[is_send & values_among(rows["group_id"], stopped)] = code_of(Disposition.STOPPED)
+            rows = with_disposition_codes(rows, codes)
             rows = with_waiting(rows) if self._in_order else rows
-        own = with_chunks(Held(table), chunk_count(sum(step.messages.values())))
-        return rows.join(own.frame.drop("group_id"), "message_id")
+
+        own = with_chunks(table, chunk_count(sum(step.messages.values())))
+        places = pc.index_in(rows["message_id"], value_set=combined(own["message_id"]))
+        rows = rows.filter(places.is_valid())
+        of_step = own.take(places.drop_null())
+        for name in POSITION:
+            rows = with_column(rows, name, of_step[name])
+        return rows
 
     def _is_stopped(self, step: Step, group_id: str) -> bool:
         """Whether a group was stopped since a step of it was drawn."""

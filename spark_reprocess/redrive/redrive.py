@@ -4,25 +4,26 @@ Resolve the plan: one disposition per message. Write the dispositions into the a
 destination after the other. Summarize.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 from botocore.exceptions import BotoCoreError, ClientError
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+from pyspark.sql import SparkSession
 
 from dlq_replay.aws.sqs import describe
 from dlq_replay.wire.addresses import QueueAddress
 from spark_reprocess.analysis.groups.payload import pointer_in_attributes, unwrap
 from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.ledger.claims import open_run_notes
-from spark_reprocess.archive.ledger.disposition import WORK, Disposition
+from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.ledger.stop import foremost
-from spark_reprocess.archive.messages.frames import FILE
+from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.aws.clients import (
     ClientFactory,
     aws_client,
@@ -41,6 +42,7 @@ from spark_reprocess.redrive.execution import (
     not_reached,
     summarize,
 )
+from spark_reprocess.redrive.ids.columns import have_disposition
 from spark_reprocess.redrive.preparation import prepare, stopped_note
 from spark_reprocess.redrive.ramp import Ramp
 from spark_reprocess.redrive.readings import (
@@ -49,7 +51,7 @@ from spark_reprocess.redrive.readings import (
     unread_limits,
 )
 from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary, Sent, Tally
-from spark_reprocess.redrive.resolving.dispositions import DESTINATION
+from spark_reprocess.redrive.resolving.archived_rows import FILE, read_archived
 from spark_reprocess.redrive.resolving.editor import Editor
 from spark_reprocess.redrive.resolving.edits import edit_samples, sql_check
 from spark_reprocess.redrive.resolving.resolve import resolved_plan
@@ -105,7 +107,7 @@ def redrive(
         if options.execute:
             starting = stack.enter_context(ThreadPoolExecutor(1)).submit(_start_workers, spark)
         with progress("resolving each message", str):
-            resolved = resolved_plan(spark, archive, plan, options, queues, context.editor, stack)
+            resolved = resolved_plan(spark, archive, plan, options, queues, context.editor)
         work = resolved.work
         stopped = {one.group_id for one in resolved.planned if one.word == Disposition.STOPPED}
         notes = (
@@ -115,13 +117,13 @@ def redrive(
         if not options.execute:
             notes += (ready.why_no_ramp,) if ready.why_no_ramp else ()
             notes += tuple(open_run_notes(archive))
-            rows = resolved.messages, resolved.dispositions.frame
+            rows = resolved.dispositions
             return replace(
                 summarize(plan.groups, resolved, context),
-                samples=edit_samples(*rows, context.editor, ready.masks)
+                samples=edit_samples(spark, archive, rows, context.editor, ready.masks)
                 if options.has_samples
                 else (),
-                notes=(*notes, *_pointer_notes(*rows, options.pointer_bucket)),
+                notes=(*notes, *_pointer_notes(archive, rows, options.pointer_bucket)),
                 forecast=_forecast(probes, work, options) if probes else None,
                 decisions_sha256=plan.decisions_sha256,
             )
@@ -148,10 +150,17 @@ def redrive(
                     _name(url),
                     lambda: watch.trouble(to_here.limit),
                 )
-            is_elsewhere = F.col("disposition").isin(*WORK) & (F.col(DESTINATION) != url)
             return Ramp(
-                *(runner, to_here, dispositions.frame.where(~is_elsewhere), work[url], memory),
-                *(probes[url], steps[url], ended[url], watch, uncounted),
+                runner=runner,
+                context=to_here,
+                written=dispositions,
+                work=work[url],
+                memory=memory,
+                probe=probes[url],
+                steps=steps[url],
+                ended=ended[url],
+                watch=watch,
+                uncounted=uncounted,
             ).send()
 
         sent = _send_all(work, options, context, deadline, send)
@@ -166,23 +175,22 @@ def _start_workers(spark: SparkSession) -> None:
     spark.range(0, cores, 1, cores).mapInArrow(_unchanged, "id long").collect()
 
 
-def _unchanged(batches: Iterable[Any]) -> Iterable[Any]:
+def _unchanged(rows: Any) -> Any:  # noqa: ANN401 - batches, or a table
     # A worker that has not read all its rows ends with its task.
-    return batches
+    return rows
 
 
-def _pointer_notes(
-    messages: DataFrame, dispositions: DataFrame, bucket: str | None
-) -> Iterator[str]:
+def _pointer_notes(archive: Archive, dispositions: pa.Table, bucket: str | None) -> Iterator[str]:
     """Yield how many bodies of messages to send are pointers to S3, by a sample of them.
 
     Forms and envelopes are those that the report knows. Their objects are looked up in *bucket*,
     also those whose bucket the message does not say.
     """
-    to_send = dispositions.where(F.col("disposition") == Disposition.SEND)
-    sampled = to_send.orderBy(F.xxhash64("message_id")).limit(_SAMPLED).select("message_id", FILE)
-    columns = messages.join(F.broadcast(sampled), ["message_id", FILE]).select("body", "attributes")
-    rows = columns.toArrow()
+    to_send = np.flatnonzero(have_disposition(dispositions, [Disposition.SEND]))
+    # The same ones each time, so that a repeated dry run says the same.
+    some = np.random.default_rng(0).permutation(to_send)[:_SAMPLED]
+    messages = dispositions.select(["message_id", FILE]).take(pa.array(np.sort(some)))
+    rows = read_archived(archive, messages, ("message_id", "body", "attributes"), _unchanged)
     pointers = []
     for row in rows.to_pylist():
         texts = [(name, value["string_value"]) for name, value in row["attributes"] or ()]

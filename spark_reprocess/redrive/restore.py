@@ -5,39 +5,38 @@ repeat restores nothing twice. A restored message counts as decided: it is in th
 again, and comes back with the next drain under another id.
 """
 
-from contextlib import ExitStack
 from hashlib import sha256
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from dlq_replay.wire.addresses import QueueAddress
-from spark_reprocess.archive.ledger.claims import chunk_count
+from spark_reprocess.archive.ledger.claims import chunk_count, in_order_units
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.ledger.message_state import strongest
-from spark_reprocess.archive.ledger.open_set import claimed_table
+from spark_reprocess.archive.ledger.open_set import claimed_table, first_rows_of
 from spark_reprocess.archive.messages.dead_letter_schema import READ_COLUMNS
-from spark_reprocess.archive.messages.frames import FILE, Held, read_archive
-from spark_reprocess.archive.messages.message_order import (
-    ORDER_COLUMNS,
-    PARKED_QUEUE,
-    in_order_units,
-    keep_groups_whole,
-    parked_queue,
-    with_positions,
-    with_waiting,
-)
-from spark_reprocess.archive.messages.message_store import require_drains, rows_named
+from spark_reprocess.archive.messages.frames import tuned
+from spark_reprocess.archive.messages.message_store import drains_of, require_drains, rows_named
 from spark_reprocess.archive.storage.files import MESSAGES, Archive, open_archive
 from spark_reprocess.aws.clients import require_queue, sqs_client, sqs_sender
 from spark_reprocess.plan.plan import Action, PlannedGroup
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.execution import TaskRunner, begin, end, summarize
+from spark_reprocess.redrive.ids.chunks import with_chunks
+from spark_reprocess.redrive.ids.columns import EDIT_FAULT, texts_of, values_among, with_column
+from spark_reprocess.redrive.ids.dispositions import with_dispositions, with_states
+from spark_reprocess.redrive.ids.order import keep_groups_whole, with_positions, with_waiting
+from spark_reprocess.redrive.ids.origins import Queues
 from spark_reprocess.redrive.redrive_values import RedriveSummary, RestoreOptions
-from spark_reprocess.redrive.resolving.dispositions import with_chunks, with_dispositions
-from spark_reprocess.redrive.resolving.editor import FAULT
-from spark_reprocess.redrive.resolving.queues import SOURCE_COLUMNS, Queues
-from spark_reprocess.redrive.resolving.resolve import ResolvedPlan, is_selected, resolve
+from spark_reprocess.redrive.resolving.archived_rows import FILE
+from spark_reprocess.redrive.resolving.resolve import (
+    ResolvedPlan,
+    read_rows,
+    require_memory_for,
+    resolve,
+    with_selection,
+)
 from spark_reprocess.redrive.run_context import RunContext
 from spark_reprocess.spark.evaluation import evaluated, where_option
 from spark_reprocess.spark.session import under_our_settings
@@ -62,24 +61,24 @@ def restore(
     is_fifo = QueueAddress.from_url(url).is_fifo
     rows = sum(rows_named(path) or 0 for path in archive.list(MESSAGES))
     context = RunContext(options, f"restore-{sha256(url.encode()).hexdigest()[:12]}", url)
-    with ExitStack() as stack:
-        context = stack.enter_context(context.locked(archive, progress))
-        messages = read_archive(spark, archive)
+    with context.locked(archive, progress) as locked:
+        require_memory_for(spark, rows)
 
         def resolving() -> ResolvedPlan:
-            dispositions = _dispositions(messages, archive, options, rows, to_fifo=is_fifo)
-            held = with_chunks(Held.of(dispositions, rows, stack), chunk_count(rows))
-            return resolve(messages, held, rows, options, stack, to_fifo=is_fifo)
+            dispositions = _dispositions(spark, archive, options, rows, to_fifo=is_fifo)
+            in_chunks = with_chunks(dispositions, chunk_count(rows))
+            return resolve(in_chunks, options, to_fifo=is_fifo)
 
         with progress("resolving each message", str):
             resolved = evaluated(spark, resolving, *where_option(options.where))
+        tuned(spark, texts_of(resolved.dispositions[FILE].unique()))
         # Each drain is a group of the summary, as if a plan said to send all of it.
         drains = sorted({tally.group_id for tally in resolved.planned})
         groups = [PlannedGroup(one, "", 0, Action.REDRIVE) for one in drains]
         if not options.execute:
-            return summarize(groups, resolved, context)
+            return summarize(groups, resolved, locked)
         runner = TaskRunner(archive, sqs_sender, progress)
-        context, written = begin(archive, resolved, context)
+        context, written = begin(archive, resolved, locked)
         sent = runner.execute(written, resolved.planned, context, "restore")
         return end(groups, resolved, context, runner, {url: sent})
 
@@ -95,34 +94,31 @@ def check_restore(options: RestoreOptions) -> Archive:
 
 
 def _dispositions(
-    messages: DataFrame, archive: Archive, options: RestoreOptions, rows: int, *, to_fifo: bool
-) -> DataFrame:
-    slim = messages.select(
-        *(FILE, *ORDER_COLUMNS, *SOURCE_COLUMNS),
-        parked_queue().alias(PARKED_QUEUE),
-        F.col("drain_id").alias("group_id"),
-        F.lit(True).alias("has_room"),  # noqa: FBT003 - a value
-        is_selected(messages, options.where).alias("selected"),
+    spark: SparkSession, archive: Archive, options: RestoreOptions, messages: int, *, to_fifo: bool
+) -> pa.Table:
+    # The parked queue takes messages of every source, but only those that were in it.
+    queues = Queues(
+        options.parked_queue_url,
+        None if options.include_foreign else options.parked_queue_url,
+        includes_foreign=True,
     )
-    positioned = with_positions(slim, in_order_units(rows) if to_fifo else None)
-    claimed = claimed_table(archive)
-    states = messages.sparkSession.createDataFrame(strongest(claimed, "message_id"))
+    first_rows = first_rows_of(archive, require_drains(archive))
+    rows = read_rows(archive, first_rows.select(["message_id", FILE]), queues)
+    rows = with_selection(spark, archive, rows, options.where)
+    rows = rows.append_column("group_id", drains_of(rows).dictionary_encode())
+    rows = with_column(rows, EDIT_FAULT, pa.nulls(rows.num_rows, pa.string()))
+    rows = with_positions(rows, in_order_units(messages) if to_fifo else None)
+
+    states = strongest(claimed_table(archive), "message_id")
     if options.include_discarded:
-        states = states.where(F.col("state") != Disposition.DISCARDED)
+        is_discarded = values_among(states["state"], [Disposition.DISCARDED])
+        states = states.filter(pa.array(~is_discarded))
+
     dispositions = with_dispositions(
-        positioned.withColumn(FAULT, F.lit(None)),
-        states,
-        None,
-        # The parked queue takes messages of every source, but only those that were in it.
-        Queues(
-            options.parked_queue_url,
-            None if options.include_foreign else options.parked_queue_url,
-            includes_foreign=True,
-        ),
-        in_doubt=options.in_doubt,
+        with_states(rows, states), None, to_fifo=to_fifo, in_doubt=options.in_doubt
     )
-    if to_fifo:
-        dispositions = with_waiting(
-            dispositions if options.where is None else keep_groups_whole(dispositions)
-        )
-    return dispositions
+    if not to_fifo:
+        return dispositions
+    if options.where is not None:
+        dispositions = keep_groups_whole(dispositions)
+    return with_waiting(dispositions)

@@ -1,7 +1,5 @@
 """Which messages a run may act on: those of its own parked queue that came from its destination."""
 
-from datetime import UTC, datetime
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,6 @@ from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.drain.drain import DrainOptions, drain
 from spark_reprocess.errors import InputError
 from spark_reprocess.redrive.redrive_values import RedriveSummary, RestoreOptions
-from spark_reprocess.redrive.resolving.queues import Queues
 from spark_reprocess.redrive.restore import restore
 from spark_reprocess.run import RunOptions, RunSummary
 from tests.integration.conftest import MakeQueue
@@ -29,74 +26,8 @@ from tests.integration.spark_world import (
     receive_all,
 )
 from tests.support.approved_plan import planned
-from tests.support.builders import context, counter, filler, message, queue_arn, queue_url
+from tests.support.builders import context, counter, filler, message
 from tests.support.small_jobs import REDRIVE_ALL
-
-NOW = datetime(2026, 11, 22, tzinfo=UTC)
-ROWS = "parked_queue string, source_queue string, source_arn string, parked_reason string, "
-ROWS += "first_seen_at timestamp, plan_id string"
-EVERY_ROW = list(
-    product(
-        ("123456789012/parked", "123456789012/other-parked", None),
-        (None, "main", "invoices"),
-        (None, queue_arn("dlq"), queue_arn("main"), queue_arn("invoices")),
-        (None, "foreign_source", "attempts_exhausted"),
-        (None, NOW),
-        (None, "p-1"),
-    )
-)
-"""What an archive can say of where a message came from, in every combination."""
-
-
-def destination_of(queues: Queues, row: tuple[Any, ...]) -> str | None:
-    """The rule of docs/redrive.md, in plain Python; None where the message must not be sent."""
-    parked_queue, source, arn, reason, first_seen, plan_id = row
-    if parked_queue != "123456789012/parked":
-        return None
-    has_record = (reason, first_seen, plan_id) != (None, None, None)
-    if source is None and not has_record and arn not in (None, queue_arn("dlq")):
-        source = arn.rpartition(":")[2]
-    if source is not None:
-        return queue_url("main") if source == "main" else queues.sources.get(source)
-    is_ours = reason != "foreign_source" if has_record else not queues.is_shared
-    return queue_url("main") if is_ours else None
-
-
-@pytest.mark.parametrize("sources", [{}, {"invoices": queue_url("invoices")}])
-@pytest.mark.parametrize("is_shared", [True, False])
-def test_no_message_goes_where_it_did_not_come_from(
-    spark: Spark, sources: dict[str, str], *, is_shared: bool
-) -> None:
-    queues = Queues(
-        queue_url("main"),
-        queue_url("parked"),
-        is_named=False,
-        sources=sources,
-        dead_letter_queue="dlq",
-        is_shared=is_shared,
-    )
-    disposition, detail = queues.hindrance()
-
-    rows = spark.createDataFrame(EVERY_ROW, ROWS).withColumns(
-        {"disposition": disposition, "detail": detail, "destination": queues.destination_of()}
-    )
-
-    for row in rows.collect():
-        *known, hindrance, cause, destination = row
-        goes_to = destination if hindrance is None else None
-        assert goes_to == destination_of(queues, tuple(known)), row
-        assert (cause is not None) == (hindrance in ("other_parked_queue", "foreign_source"))
-
-
-def test_a_named_destination_takes_all_but_what_was_or_may_have_been_foreign(spark: Spark) -> None:
-    named = Queues(queue_url("main"), queue_url("parked"), dead_letter_queue="dlq", is_shared=True)
-
-    rows = spark.createDataFrame(EVERY_ROW, ROWS).withColumn("disposition", named.hindrance()[0])
-
-    for row in rows.where("parked_queue = '123456789012/parked'").collect():
-        was_foreign = row["parked_reason"] == "foreign_source" and row["source_queue"] != "main"
-        assert (row["disposition"] == "foreign_source") == was_foreign, row
-
 
 DISCARD_ALL = REDRIVE_ALL.replace("action: redrive", "action: discard")
 

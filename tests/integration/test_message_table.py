@@ -6,22 +6,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from spark_reprocess.analysis.message_table import message_table
+from spark_reprocess.analysis.message_table import with_positions
+from spark_reprocess.archive.ledger.claims import in_order_units
+from spark_reprocess.archive.messages.dead_letter_schema import ORDER_COLUMNS
 from spark_reprocess.archive.messages.frames import FILE
-from spark_reprocess.archive.messages.message_index import table_folder
-from spark_reprocess.archive.messages.message_order import (
-    ORDER_COLUMNS,
-    in_order_units,
-    with_positions,
-)
+from spark_reprocess.archive.messages.message_index import read_table_columns, table_folder
 from spark_reprocess.archive.messages.message_store import drain_of
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.archive.storage.table_parts import table_digest
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan import Plan
 from spark_reprocess.plan.reading import read_plan
+from spark_reprocess.redrive.ids import order
 from tests.integration.desk import MakeDesk, standard
 from tests.integration.spark_world import Spark, analyzed, archive_of, parked
 from tests.support.approved_plan import numbered_by_the_rule, planned
@@ -70,6 +69,11 @@ def test_numbering_depends_on_the_messages_alone(spark: Spark, messages: int, se
 
         assert positions_of(found) == positions_of(numbered_by_the_rule(rows, messages))
 
+    # A step of a ramp, and a restore, number by the same rule, without Spark.
+    table = pa.Table.from_pylist(rows)
+    by_arrow = order.with_positions(table, in_order_units(messages)).to_pylist()
+    assert positions_of(by_arrow) == positions_of(found)
+
 
 @pytest.mark.parametrize(
     ("messages", "units"), [(0, 1), (1999, 1), (2000, 2), (63_999, 63), (10**7, 64)]
@@ -82,9 +86,10 @@ def read(plan: str) -> Plan:
     return read_plan(Path(plan).read_text())
 
 
-def table_of(spark: Spark, archive: Archive, plan: Plan) -> list[Row]:
-    rows = message_table(spark, archive, plan)
-    return list(rows.orderBy("message_id").toArrow().to_pylist())
+def table_of(archive: Archive, plan: Plan) -> list[Row]:
+    columns = ("message_id", "group_id", "unit", "position", FILE)
+    rows = read_table_columns(archive, plan.plan_id, columns, plan.snapshot.table_sha256)
+    return list(rows.sort_by("message_id").to_pylist())
 
 
 FIRST, SECOND, FIFO = (f"20261121T0{hour}1502Z-ab12cd" for hour in (2, 3, 4))
@@ -116,11 +121,11 @@ def an_analysis(started_spark: Spark, tmp_path_factory: pytest.TempPathFactory) 
     return archive, read(findings.plan_path)
 
 
-def test_analysis_saves_where_each_frozen_message_is(spark: Spark, an_analysis: Analyzed) -> None:
+def test_analysis_saves_where_each_frozen_message_is(an_analysis: Analyzed) -> None:
     """In the archive, wherever the report goes. One row for each, whatever a crash left."""
     archive, plan = an_analysis
 
-    found = table_of(spark, archive, plan)
+    found = table_of(archive, plan)
 
     assert tuple(row["message_id"] for row in found) == CHOSEN
     assert {row["group_id"] for row in found} == {group.group_id for group in plan.groups}
@@ -131,15 +136,13 @@ def test_analysis_saves_where_each_frozen_message_is(spark: Spark, an_analysis: 
     assert plan.snapshot.table_sha256 == table_digest(archive, table_folder(plan.plan_id))
 
 
-def test_the_plan_that_tests_write_is_the_one_of_an_analysis(
-    spark: Spark, an_analysis: Analyzed
-) -> None:
+def test_the_plan_that_tests_write_is_the_one_of_an_analysis(an_analysis: Analyzed) -> None:
     """So the tests that start from it start from where an analysis ends."""
     archive, analysis = an_analysis
 
     written = read(planned(archive, "leave", WHERE, CHOSEN))
 
-    assert table_of(spark, archive, written) == table_of(spark, archive, analysis)
+    assert table_of(archive, written) == table_of(archive, analysis)
     assert written.groups == analysis.groups
     assert replace(written.snapshot, table_sha256="") == replace(analysis.snapshot, table_sha256="")
     assert written.archive == analysis.archive

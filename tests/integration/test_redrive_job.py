@@ -12,12 +12,13 @@ import pytest
 from dlq_replay.wire.message import Message
 from spark_reprocess.archive.ledger.claims import Claim, close_open_runs, timestamp
 from spark_reprocess.archive.ledger.open_set import read_messages
-from spark_reprocess.archive.messages import frames
 from spark_reprocess.archive.messages.message_index import read_table_columns
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.reading import read_plan
+from spark_reprocess.redrive.ids import memory
+from spark_reprocess.redrive.resolving import resolve
 from tests.integration.conftest import MakeQueue
 from tests.integration.desk import Desk, MakeDesk, standard
 from tests.integration.spark_world import Spark, analyzed, archive_of, parked, receive_all, reported
@@ -26,13 +27,6 @@ from tests.support.builders import message, queue_url
 from tests.support.ledgers import begin
 
 
-@pytest.fixture(params=[100, 100_000], ids=["many", "few"])
-def driver_rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So many rows the driver holds; what are more, stay with Spark's tasks."""
-    monkeypatch.setattr(frames, "DRIVER_ROWS", request.param)
-
-
-@pytest.mark.usefixtures("driver_rows")
 def test_fifo_redrive_follows_the_sequence_numbers(make_desk: MakeDesk) -> None:
     # The numbers grow in length, and the chunks are cut across both signature groups.
     sequence = {n: str(10**19 - 60 + n) for n in range(120)}
@@ -56,7 +50,6 @@ def test_message_without_group_is_left_by_a_fifo_queue(make_desk: MakeDesk) -> N
     assert [(p.word, p.examples) for p in summary.problems] == [("no_group", ("m-000",))]
 
 
-@pytest.mark.usefixtures("driver_rows")
 def test_where_and_limit_leave_the_rest_open(make_desk: MakeDesk) -> None:
     desk = make_desk([parked(n) for n in range(250)])
 
@@ -198,3 +191,19 @@ def test_a_dry_run_says_whether_bodies_in_s3_are_gone(
     [note] = [one for one in summary.notes if "S3" in one]
     assert note.startswith("3 of 4 sampled messages are pointers to S3: ")
     assert all(part in note for part in said)
+
+
+def test_a_plan_whose_ids_do_not_fit_into_memory_is_refused_before_the_first_claim(
+    make_desk: MakeDesk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk = make_desk(standard(3))
+    monkeypatch.setattr(memory, "ALWAYS_FIT", 2)
+    monkeypatch.setattr(resolve, "available_bytes", lambda _: 100)
+    argv = ["redrive", "--archive", desk.archive.root, "--plan", desk.plan]
+    to_main = ["--to-queue-url", desk.destination.url, "--execute", "--reason", "tried"]
+
+    assert main([*argv, *to_main]) == 2
+
+    assert "the ids of 3 messages need about" in capsys.readouterr().err
+    assert desk.archive.list("ledger/runs") == []
+    assert receive_all(desk.destination) == []

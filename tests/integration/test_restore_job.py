@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from dlq_replay.wire.message import Message
+from spark_reprocess.archive.ledger.open_set import first_rows_of
 from spark_reprocess.archive.ledger.run_results import ledger_files
-from spark_reprocess.archive.messages.frames import read_archive
 from spark_reprocess.command_line.cli import main
 from spark_reprocess.redrive import restore as restore_module
 from spark_reprocess.redrive.redrive_values import RedriveSummary, RestoreOptions
@@ -17,8 +18,6 @@ from tests.integration.spark_world import Spark, analyzed, archive_of, executed,
 from tests.support.approved_plan import planned
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from spark_reprocess.archive.storage.files import Archive
 
 
@@ -90,12 +89,12 @@ def test_messages_that_are_drained_meanwhile_go_once_with_this_restore_or_the_ne
     sources = [parked(n) for n in range(150)]
     archive = archive_of(tmp_path, sources[:1], drained_from=queue.url)
 
-    def drain_and_read(*arguments: Any) -> "DataFrame":
+    def drain_and_read(*arguments: Any) -> pa.Table:
         archive_of(tmp_path, sources[1:9], drained_from=queue.url)
-        return read_archive(*arguments)
+        return first_rows_of(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(restore_module, "read_archive", drain_and_read)
+        patch.setattr(restore_module, "first_rows_of", drain_and_read)
         assert restored(spark, archive, queue.url, limit=5).count("restored") == 5
     archive_of(tmp_path, sources[9:], drained_from=queue.url)
 

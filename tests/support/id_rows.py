@@ -14,6 +14,7 @@ from spark_reprocess.redrive.ids.columns import (
     DISPOSITION,
     PARKED_QUEUE,
     code_of,
+    texts_of,
     with_disposition_codes,
 )
 
@@ -46,7 +47,7 @@ def rows_of(*rows: Mapping[str, Any]) -> pa.Table:
 
 def dispositions_in(rows: pa.Table) -> dict[str, str]:
     """The disposition of each message, by its id."""
-    return dict(zip(rows["message_id"].to_pylist(), rows[DISPOSITION].to_pylist(), strict=True))
+    return dict(zip(texts_of(rows["message_id"]), texts_of(rows[DISPOSITION]), strict=True))
 
 
 def column_of(rows: pa.Table, *names: str) -> dict[str, Any]:
@@ -54,4 +55,4 @@ def column_of(rows: pa.Table, *names: str) -> dict[str, Any]:
     values: Sequence[Any] = [tuple(row[name] for name in names) for row in rows.to_pylist()]
     if len(names) == 1:
         values = [value for (value,) in values]
-    return dict(zip(rows["message_id"].to_pylist(), values, strict=True))
+    return dict(zip(texts_of(rows["message_id"]), values, strict=True))

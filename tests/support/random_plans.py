@@ -29,16 +29,15 @@ _OF_ARCHIVE = (
     "attributes",
     "body_bytes",
 )
-ROWS = pa.schema(
-    [
-        *(pa.field(name, ARROW_SCHEMA.field(name).type) for name in _OF_ARCHIVE),
-        ("group_id", pa.string()),
-        ("unit", pa.string()),
-        ("position", pa.int64()),
-        (SELECTED, pa.bool_()),
-        (EDIT_FAULT, pa.string()),
-    ]
-)
+_TYPES: dict[str, Any] = {
+    **{name: ARROW_SCHEMA.field(name).type for name in _OF_ARCHIVE},
+    "group_id": pa.string(),
+    "unit": pa.string(),
+    "position": pa.int64(),
+    SELECTED: pa.bool_(),
+    EDIT_FAULT: pa.string(),
+}
+ROWS = pa.schema(_TYPES)
 STATES = pa.schema([("message_id", pa.string()), ("state", pa.string())])
 
 _STATES = ("sent", "discarded", "restored", "busy", "in_doubt")

@@ -54,6 +54,9 @@ RUNS = f"{LEDGER}/runs"
 CHUNK_MESSAGES = 100
 """About so many messages are in a chunk."""
 
+_UNIT_MESSAGES = 1000
+_MOST_UNITS = 64
+
 CHUNK_END = 2**31 - 1
 """The end of a claim that covers all that is left of its chunk."""
 
@@ -210,6 +213,11 @@ class Attempt:
 def chunk_count(messages: int) -> int:
     """Return how many chunks so many messages without an order have, at least 1."""
     return max(1, -(-messages // CHUNK_MESSAGES))
+
+
+def in_order_units(messages: int) -> int:
+    """Return how many units the message groups of so many messages have: 1 to 64."""
+    return max(1, min(_MOST_UNITS, messages // _UNIT_MESSAGES))
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,9 @@ ARROW_SCHEMA = pa.schema(
 READ_COLUMNS = (*ARROW_SCHEMA.names, "drain_id")
 """What a condition over the archive may name: a read adds the id of the drain."""
 
+ORDER_COLUMNS = ("message_id", "message_group_id", "sequence_number", "sent_at")
+"""What tells a message's place in its message group."""
+
 SENDING_COLUMNS = ("message_id", "body", "attributes", "message_group_id", "trace_header")
 """What a copy of a message is made of; the rest of a row is for people and for the analysis."""
 

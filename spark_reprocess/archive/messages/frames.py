@@ -8,10 +8,8 @@ makes other rows of (see ``map_files``) are always read through the adapter.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -258,35 +256,6 @@ DRIVER_ROWS = 100_000
 is quicker than Spark's tasks. And every task can take them along."""
 
 _PARTS_PER_TASK = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """Few rows as a table on the driver, many as a frame: each evaluation gives the same."""
-
-    rows: pa.Table | DataFrame
-
-    @classmethod
-    def of(cls, rows: pa.Table | DataFrame, number: int, stack: ExitStack) -> Self:
-        """Evaluate *rows*, so many, once; keep them until *stack* is closed."""
-        if isinstance(rows, DataFrame) and number > DRIVER_ROWS:
-            stack.callback(rows.persist().unpersist)
-        elif isinstance(rows, DataFrame):
-            rows = to_arrow(rows)
-        return cls(rows)
-
-    @property
-    def frame(self) -> DataFrame:
-        """The rows as a frame. Few are in one partition, so that queries over them are quick."""
-        rows = self.rows
-        return rows if isinstance(rows, DataFrame) else local_frame(SparkSession.active(), rows)
-
-    def counts(self, *columns: str) -> list[dict[str, Any]]:
-        """Count the rows by the values of *columns*: a dictionary each, with ``count``."""
-        if isinstance(self.rows, DataFrame):
-            return [row.asDict() for row in self.rows.groupBy(*columns).count().collect()]
-        counted = self.rows.group_by(list(columns)).aggregate([([], "count_all")])
-        return counted.rename_columns([*columns, "count"]).to_pylist()
 
 
 def write_table(rows: DataFrame | pa.Table, archive: Archive, folder: str) -> str:

@@ -13,10 +13,9 @@ import re
 import tempfile
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -40,8 +39,7 @@ from spark_reprocess.archive.storage.records import damage_named
 from spark_reprocess.archive.storage.table_parts import (
     PARQUET_DAMAGE,
     parquet_bytes,
-    parts_of,
-    read_part,
+    read_whole,
 )
 from spark_reprocess.errors import ArchiveError
 
@@ -85,7 +83,6 @@ _TYPES: dict[str, pa.DataType] = {
     "position": pa.int64(),
     "file": _NAMES,
 }
-_CONCURRENT_READS = 8
 _MOST_TABLES = 100
 
 
@@ -102,10 +99,7 @@ def read_table_columns(
     """
     folder = table_folder(plan_id)
     schema = pa.schema([(name, _TYPES[name]) for name in columns])
-    read = partial(read_part, archive, folder, schema)
-    with ThreadPoolExecutor(_CONCURRENT_READS, thread_name_prefix="index") as executor:
-        tables = list(executor.map(read, parts_of(archive, folder, digest)))
-    return pa.concat_tables(tables).unify_dictionaries() if tables else schema.empty_table()
+    return read_whole(archive, folder, schema, digest)
 
 
 @lru_cache(maxsize=1)

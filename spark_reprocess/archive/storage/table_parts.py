@@ -8,8 +8,10 @@ task attempt that was repeated, or a writer that was killed, left them.
 import json
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, is_dataclass
 from datetime import datetime
+from functools import partial
 from hashlib import sha256
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -35,6 +37,7 @@ _PART_BYTES = 64 * 1024 * 1024
 """A task starts a new file when its rows take so much memory: this bounds what it holds."""
 
 _BATCH_ROWS = 10_000
+_CONCURRENT_FILES = 8
 
 _ARROW_TYPES: dict[Any, pa.DataType] = {
     str: pa.string(),
@@ -132,6 +135,38 @@ def write_parts(
             yield from _write_part(archive, folder, held)
             held, held_bytes = [], 0
     yield from _write_part(archive, folder, held)
+
+
+def write_whole(archive: Archive, folder: str, tables: Sequence[pa.Table]) -> str:
+    """Write the table *folder*, a file for each of *tables* that has rows, several at once.
+
+    A table is written once. Where another writer was first, its table stays.
+
+    Returns:
+        The digest of the table that is there now.
+    """
+
+    def write(table: pa.Table) -> list[dict[str, Any]]:
+        written = _write_part(archive, folder, table.to_batches())
+        return [row for batch in written for row in batch.to_pylist()]
+
+    with ThreadPoolExecutor(_CONCURRENT_FILES, thread_name_prefix="table") as executor:
+        written = [row for rows in executor.map(write, tables) for row in rows]
+    return commit(archive, folder, [Part(**row) for row in written])
+
+
+def read_whole(
+    archive: Archive, folder: str, schema: pa.Schema, digest: str | None = None
+) -> pa.Table:
+    """Read the columns of *schema* of the table *folder*, several files at once.
+
+    Raises:
+        InputError: the table has another *digest*.
+    """
+    read = partial(read_part, archive, folder, schema)
+    with ThreadPoolExecutor(_CONCURRENT_FILES, thread_name_prefix="table") as executor:
+        tables = list(executor.map(read, parts_of(archive, folder, digest)))
+    return pa.concat_tables(tables).unify_dictionaries() if tables else schema.empty_table()
 
 
 def _write_part(

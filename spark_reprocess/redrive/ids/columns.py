@@ -1,6 +1,6 @@
 """The columns of a table of messages, and how to read and change them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -98,3 +98,22 @@ def flags(column: Any) -> Mask:  # noqa: ANN401 - an Arrow column
     """Return a column of truth values as an array; null is false."""
     known: Any = combined(pc.fill_null(column, False))  # noqa: FBT003 - a value
     return np.asarray(known.to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def texts_of(column: Any) -> list[str]:  # noqa: ANN401 - an Arrow column
+    """Return a column of texts without nulls as a list."""
+    texts: list[str] = column.to_pylist()
+    return texts
+
+
+def arrow(values: npt.NDArray[Any], mask: Mask | None = None) -> Any:  # noqa: ANN401 - Arrow's
+    """Return an array as Arrow's; null where *mask* is true."""
+    return pa.array(values, mask=mask)
+
+
+def in_order_of(keys: Mapping[str, Any]) -> Numbers:
+    """Return the numbers of the rows, sorted by all *keys*, columns without nulls, ascending."""
+    table: Any = pa.table(dict(keys))
+    names = list(keys)
+    order: Any = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in names])
+    return np.asarray(order.to_numpy(), dtype=np.int64)

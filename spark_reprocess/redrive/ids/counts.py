@@ -9,7 +9,9 @@ from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.redrive.ids.columns import (
     DETAIL,
     DISPOSITION,
+    arrow,
     have_disposition,
+    in_order_of,
 )
 
 _MOST_CAUSES = 5
@@ -22,13 +24,13 @@ class Cause(NamedTuple):
     Attributes:
         detail: the queue, source, message or fault that is in the way; empty for all other causes
             of this problem, which are too many to name, and where there is nothing to add.
-        count: how many messages it hinders.
+        number: how many messages it hinders.
         examples: the first of their ids.
     """
 
     disposition: Disposition
     detail: str
-    count: int
+    number: int
     examples: tuple[str, ...] = ()
 
 
@@ -57,29 +59,29 @@ def causes_of_problems(rows: pa.Table, examples: int) -> list[Cause]:
             continue
         named = _largest_causes(of_problem, disposition, examples)
         causes += named
-        left = of_problem.num_rows - sum(cause.count for cause in named)
+        left = of_problem.num_rows - sum(cause.number for cause in named)
         if left:
             others.append(Cause(disposition, "", left))
     return (
-        sorted(causes, key=lambda cause: (cause.disposition, -cause.count, cause.detail)) + others
+        sorted(causes, key=lambda cause: (cause.disposition, -cause.number, cause.detail)) + others
     )
 
 
 def _largest_causes(rows: pa.Table, disposition: Disposition, examples: int) -> list[Cause]:
     counted = rows.group_by([DETAIL]).aggregate([([], "count_all")])
-    named = counted.append_column("name", pc.fill_null(counted[DETAIL], ""))
-    sorted_by = [("count_all", "descending"), ("name", "ascending")]
-    largest = pc.sort_indices(named, sort_keys=sorted_by)
+    details: Any = counted[DETAIL]
+    keys = {"least": pc.negate(counted["count_all"]), "detail": pc.fill_null(details, "")}
+    largest = in_order_of(keys)[:_MOST_CAUSES]
     causes = []
-    for row in counted.take(largest[:_MOST_CAUSES]).to_pylist():
+    for row in counted.take(arrow(largest)).to_pylist():
         ids = _first_ids(rows, row[DETAIL], examples)
         causes.append(Cause(disposition, row[DETAIL] or "", row["count_all"], ids))
     return causes
 
 
 def _first_ids(rows: pa.Table, detail: str | None, number: int) -> tuple[str, ...]:
-    column = rows[DETAIL]
+    column: Any = rows[DETAIL]
     has_detail = pc.is_null(column) if detail is None else pc.equal(column, pa.scalar(detail))
-    ids = rows.filter(has_detail).select(["message_id"])
-    first = pc.select_k_unstable(ids, number, sort_keys=[("message_id", "ascending")])
-    return tuple(sorted(ids["message_id"].take(first).to_pylist()))
+    ids: Any = rows["message_id"].filter(has_detail)
+    first: Any = pc.bottom_k_unstable(ids, number)
+    return tuple(sorted(ids.take(first).to_pylist()))

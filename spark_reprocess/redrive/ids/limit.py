@@ -1,5 +1,7 @@
 """Which messages make work where an operator limits their number."""
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -8,9 +10,11 @@ from spark_reprocess.archive.ledger.claims import POSITION
 from spark_reprocess.archive.ledger.disposition import WORK, Disposition
 from spark_reprocess.redrive.ids.columns import (
     Numbers,
+    arrow,
     code_of,
     disposition_codes,
     have_disposition,
+    in_order_of,
     numbered_values,
     with_disposition_codes,
 )
@@ -22,7 +26,7 @@ def limited(rows: pa.Table, limit: int, *, to_fifo: bool) -> pa.Table:
     On FIFO whole message groups, in the order of their first messages. A group of more than *limit*
     messages does not go; the others behind it may. Elsewhere each message is a group.
     """
-    keys = rows["message_id"]
+    keys: Any = rows["message_id"]
     if to_fifo:
         keys = pc.coalesce(rows["message_group_id"].cast(pa.string()), keys)
 
@@ -37,14 +41,12 @@ def limited(rows: pa.Table, limit: int, *, to_fifo: bool) -> pa.Table:
     return with_disposition_codes(rows, codes)
 
 
-def _in_order_of_position(rows: pa.Table, keys: pa.ChunkedArray, work: Numbers) -> Numbers:
+def _in_order_of_position(rows: pa.Table, keys: Any, work: Numbers) -> Numbers:  # noqa: ANN401
     """Return the places in *work*, sorted by the position of the messages, then by key."""
-    columns = {name: rows[name].cast(rows.schema.field(name).type) for name in POSITION}
+    columns: dict[str, Any] = {name: rows[name].take(arrow(work)) for name in POSITION}
     columns["unit"] = columns["unit"].cast(pa.string())
-    columns["key"] = keys
-    table = pa.table(columns).take(pa.array(work))
-    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in table.column_names])
-    return order.to_numpy().astype(np.int64)
+    columns["key"] = keys.take(arrow(work))
+    return in_order_of(columns)
 
 
 def _groups_within(groups: Numbers, in_order: Numbers, limit: int) -> Numbers:

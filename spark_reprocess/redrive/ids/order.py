@@ -5,6 +5,7 @@ So a message that stays keeps those behind it, and a group is chosen as a whole 
 Messages without a message group have no order. A *lane* is one message group of one parked queue.
 """
 
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -12,22 +13,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_reprocess.archive.ledger.disposition import WORK, Disposition
+from spark_reprocess.archive.messages.dead_letter_schema import ORDER_COLUMNS
 from spark_reprocess.archive.messages.message_store import combined
 from spark_reprocess.redrive.ids.columns import (
     DETAIL,
     PARKED_QUEUE,
     Mask,
     Numbers,
+    arrow,
     code_of,
     disposition_codes,
     have_disposition,
+    in_order_of,
     numbered_values,
     with_column,
     with_disposition_codes,
 )
-
-ORDER_COLUMNS = ("message_id", "message_group_id", "sequence_number", "sent_at")
-"""What tells a message's place in its message group."""
 
 _LANE_COLUMNS = (*ORDER_COLUMNS, PARKED_QUEUE)
 _PASSES = [disposition for disposition in Disposition if not disposition.blocks_group]
@@ -50,21 +51,21 @@ def in_order_of_arrival(rows: pa.Table, shares: Numbers) -> Numbers:
     Messages of standard queues have none and are sorted by time and id. Rows whose share is
     negative are left out.
     """
-    sequence_numbers = rows["sequence_number"]
-    keys = pa.table(
+    # What is not known is before all that is.
+    sequence_numbers: Any = rows["sequence_number"]
+    digits: Any = pc.utf8_length(sequence_numbers)
+    sent_at: Any = rows["sent_at"].cast(pa.int64())
+    order = in_order_of(
         {
-            "share": pa.array(shares),
-            # What is not known is before all that is.
-            "digits": pc.fill_null(pc.utf8_length(sequence_numbers), -1),
+            "share": arrow(shares),
+            "digits": pc.fill_null(digits, -1),
             "sequence_number": pc.fill_null(sequence_numbers, ""),
-            "sent_at": pc.fill_null(rows["sent_at"].cast(pa.int64()), _BEFORE_ALL_TIMES),
+            "sent_at": pc.fill_null(sent_at, _BEFORE_ALL_TIMES),
             "message_id": rows["message_id"],
         }
     )
-    sorted_by = [(name, "ascending") for name in keys.column_names]
-    order = pc.sort_indices(keys, sort_keys=sorted_by).to_numpy()
     left_out = int(np.count_nonzero(shares < 0))
-    return order[left_out:].astype(np.int64)
+    return order[left_out:]
 
 
 def with_waiting(rows: pa.Table, elsewhere: pa.Table | None = None) -> pa.Table:
@@ -103,7 +104,7 @@ def with_waiting(rows: pa.Table, elsewhere: pa.Table | None = None) -> pa.Table:
 
     codes = disposition_codes(rows)
     codes[waits] = code_of(Disposition.WAITS)
-    numbers = pa.array(blockers, mask=~waits)
+    numbers = arrow(blockers, mask=~waits)
     blocking_ids = pc.take(combined(everything["message_id"]), numbers)
     detail = combined(pc.coalesce(blocking_ids, rows[DETAIL]))
     return with_column(with_disposition_codes(rows, codes), DETAIL, detail)
@@ -179,13 +180,13 @@ def with_positions(rows: pa.Table, units: int | None) -> pa.Table:
 
     names = pa.array([f"in-order-{share:02d}" for share in range(units)], pa.string())
     has_none = shares < 0
-    rows = with_column(rows, "unit", names.take(pa.array(shares, mask=has_none)))
-    return with_column(rows, "position", pa.array(positions, mask=has_none))
+    rows = with_column(rows, "unit", names.take(arrow(shares, mask=has_none)))
+    return with_column(rows, "position", arrow(positions, mask=has_none))
 
 
 def _shares_of_groups(rows: pa.Table, units: int) -> Numbers:
     """Return which share of the message groups each message's group is in; -1 for no group."""
-    groups = combined(rows["message_group_id"]).dictionary_encode()
+    groups: Any = combined(rows["message_group_id"]).dictionary_encode()
     of_groups = [crc32(group.encode()) % units for group in groups.dictionary.to_pylist()]
     shares = np.array([*of_groups, -1], dtype=np.int64)  # No group is number -1: the last one.
     return shares[numbered_values(groups)]

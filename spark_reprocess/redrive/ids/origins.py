@@ -16,11 +16,14 @@ import pyarrow.compute as pc
 from dlq_replay.rules.policy import MAX_MESSAGE_BYTES
 from dlq_replay.wire.addresses import QueueAddress
 from spark_reprocess.archive.ledger.disposition import Disposition
+from spark_reprocess.archive.messages.message_store import combined
 from spark_reprocess.redrive.ids.columns import (
     DESTINATION,
     HINDRANCE,
     HINDRANCE_DETAIL,
     PARKED_QUEUE,
+    arrow,
+    flags,
     numbered_values,
     with_column,
 )
@@ -167,6 +170,14 @@ def with_origins(rows: pa.Table, queues: Queues) -> pa.Table:
     return rows
 
 
+def with_parked_queue(rows: pa.Table) -> pa.Table:
+    """Put ``PARKED_QUEUE`` in place of the column ``queue_url``."""
+    urls: Any = combined(rows["queue_url"]).dictionary_encode()
+    names = pa.array([parked_queue_of(url) for url in urls.dictionary.to_pylist()], pa.string())
+    parked_queue = names.take(urls.indices).dictionary_encode()
+    return with_column(rows.drop_columns(["queue_url"]), PARKED_QUEUE, parked_queue)
+
+
 def parked_queue_of(queue_url: str | None) -> str | None:
     """Return ``PARKED_QUEUE``: the last two parts of a queue URL's path."""
     if queue_url is None:
@@ -181,15 +192,9 @@ def _what_is_recorded(rows: pa.Table) -> pa.Table:
         has_context = pc.or_(has_context, pc.is_valid(rows[name]))
 
     is_foreign = pc.equal(rows["parked_reason"], pa.scalar(_REASON_FOREIGN))
-    return pa.table(
-        {
-            "queue_url": rows["queue_url"],
-            "source_queue": rows["source_queue"],
-            "source_arn": rows["source_arn"],
-            "has_context": has_context,
-            "was_foreign": pc.fill_null(is_foreign, False),  # noqa: FBT003 - a value
-        }
-    )
+    recorded = rows.select(["queue_url", "source_queue", "source_arn"])
+    recorded = recorded.append_column("has_context", has_context)
+    return recorded.append_column("was_foreign", arrow(flags(is_foreign)))
 
 
 def _origin_of(record: Mapping[str, Any]) -> Origin:
@@ -214,4 +219,4 @@ def _different_rows(rows: pa.Table) -> tuple[Any, Any]:
         values = numbered_values(column) + 1  # Null is 0.
         keys = keys * (values.max(initial=0) + 1) + values
     _, different, numbers = np.unique(keys, return_index=True, return_inverse=True)
-    return pa.array(different), pa.array(numbers)
+    return arrow(different), arrow(numbers)

@@ -31,8 +31,9 @@ def with_room(rows: pa.Table, max_message_bytes: int) -> pa.Table:
     numbers, sizes_bytes = _own_attributes(attributes)
 
     has_slots = numbers + len(_OURS) <= MAX_ATTRIBUTES
-    body_bytes = pc.fill_null(rows["body_bytes"], 0).to_numpy()
-    fits = body_bytes + sizes_bytes + _OURS_BYTES <= max_message_bytes
+    known_bytes: Any = rows["body_bytes"]
+    body_bytes: Any = combined(pc.fill_null(known_bytes, 0))
+    fits = body_bytes.to_numpy() + sizes_bytes + _OURS_BYTES <= max_message_bytes
 
     is_known = pc.is_valid(attributes).to_numpy(zero_copy_only=False)
     has_room = (has_slots & fits) | ~is_known

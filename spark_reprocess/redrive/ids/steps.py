@@ -12,8 +12,10 @@ from spark_reprocess.archive.messages.message_store import combined
 from spark_reprocess.redrive.ids.columns import (
     Mask,
     Numbers,
+    arrow,
     flags,
     have_disposition,
+    in_order_of,
     numbered_values,
 )
 from spark_reprocess.redrive.ids.order import (
@@ -89,17 +91,16 @@ def _first_of_each_group(rows: pa.Table, depths: Numbers, wanted: Mapping[str, i
     """Return which rows are the first of their group, by depth and id: as many as are wanted."""
     groups = rows["group_id"]
     numbers = numbered_values(groups)
-    keys = pa.table(
-        {"group": pa.array(numbers), "depth": pa.array(depths), "message_id": rows["message_id"]}
+    order = in_order_of(
+        {"group": arrow(numbers), "depth": arrow(depths), "message_id": rows["message_id"]}
     )
-    sorted_by = [(name, "ascending") for name in keys.column_names]
-    order = pc.sort_indices(keys, sort_keys=sorted_by).to_numpy().astype(np.int64)
 
     ranks = _places_in_runs(numbers, order)
     wanted_ids = pa.array(list(wanted), pa.string())
-    places = combined(pc.fill_null(pc.index_in(groups, value_set=wanted_ids), -1)).to_numpy()
-    numbers_wanted = np.array([*wanted.values(), 0])  # Of the other groups none: the last one.
-    most = numbers_wanted[places]
+    places: Any = combined(pc.index_in(groups, value_set=wanted_ids))
+    # Of the other groups none: the last one.
+    numbers_wanted = np.array([*wanted.values(), 0])
+    most = numbers_wanted[pc.fill_null(places, -1).to_numpy()]
     return np.asarray(ranks < most, dtype=np.bool_)
 
 
@@ -108,7 +109,7 @@ def _without_gaps(is_drawn: Mask, lanes: Numbers, in_lanes: Numbers) -> Mask:
     is_left = ~is_drawn[in_lanes]
     starts, lengths = runs_of(lanes[in_lanes])
     left_so_far = np.cumsum(is_left)
-    left_before_lane = left_so_far[starts] - is_left[starts]
+    left_before_lane: Numbers = left_so_far[starts] - is_left[starts]
     has_none_left = left_so_far == np.repeat(left_before_lane, lengths)
 
     goes = is_drawn.copy()

@@ -21,11 +21,9 @@ from spark_reprocess.archive.messages.dead_letter_schema import from_row
 from spark_reprocess.editing.edit import AttributeChange, Edit, EditError
 from spark_reprocess.editing.json_text import JsonTextError, read_json, write_indented
 from spark_reprocess.figures import cut
+from spark_reprocess.redrive.ids.columns import EDIT_FAULT
 
-FAULT = "edit_fault"
-"""A column: why a message cannot be edited; null if it can, or if its group has no edit."""
-
-FAULTS = pa.schema([("message_id", pa.string()), (FAULT, pa.string())])
+FAULTS = pa.schema([("message_id", pa.string()), (EDIT_FAULT, pa.string())])
 """What ``Editor.faults`` yields."""
 
 CHANGES = "attribute_changes"
@@ -70,14 +68,14 @@ class Editor:
         return edited
 
     def faults(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Edit each row. Yield the rows that cannot be edited, with the reason: ``FAULT``."""
+        """Edit each row. Yield the rows that cannot be edited, with the reason: ``EDIT_FAULT``."""
         for batch in batches:
             found = []
             for row in batch.to_pylist():
                 try:
                     self.message(row)
                 except EditError as error:
-                    found.append({"message_id": row["message_id"], FAULT: str(error)})
+                    found.append({"message_id": row["message_id"], EDIT_FAULT: str(error)})
             yield pa.RecordBatch.from_pylist(found, FAULTS)
 
 

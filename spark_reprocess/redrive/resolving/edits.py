@@ -1,10 +1,12 @@
 """A plan's edits on the messages of its groups, in Spark: SQL and JSON Patch; see ``editor``."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import cast
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, DataType, NullType, NumericType, StringType, StructType
@@ -12,20 +14,29 @@ from pyspark.sql.types import BinaryType, DataType, NullType, NumericType, Strin
 from spark_reprocess.analysis.groups.mask import Masks
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.messages.dead_letter_schema import from_row
-from spark_reprocess.archive.messages.frames import FILE, SPARK_SCHEMA
+from spark_reprocess.archive.messages.frames import FILE, SPARK_SCHEMA, read_some
+from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.aws.actor import text_of
 from spark_reprocess.editing.edit import Edit
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.reading import SqlCheck
+from spark_reprocess.redrive.ids.columns import (
+    arrow,
+    have_disposition,
+    in_order_of,
+    numbered_values,
+    values_among,
+)
+from spark_reprocess.redrive.ids.order import runs_of
 from spark_reprocess.redrive.resolving.editor import (
     CHANGES,
-    FAULT,
     FAULTS,
     Editor,
     EditSample,
     edit_sample,
 )
 from spark_reprocess.spark.allowed_sql import attribute_value
+from spark_reprocess.spark.evaluation import to_arrow
 
 _CHANGE = "struct<name: string, data_type: string, string_value: string, binary_value: binary>"
 
@@ -63,14 +74,25 @@ def with_changes(rows: DataFrame, edits: Mapping[str, Edit]) -> DataFrame:
     return rows.withColumn(CHANGES, changes)
 
 
-def with_edit_faults(numbered: DataFrame, messages: DataFrame, editor: Editor) -> DataFrame:
-    """Add ``FAULT`` to a plan's numbered messages: edit those that have an edit, as a test."""
-    if not editor.edits:
-        return numbered.withColumn(FAULT, F.lit(None).cast("string"))
-    groups = numbered.where(F.col("selected") & F.col("group_id").isin(*editor.edits))
-    rows = messages.join(groups.select("message_id", FILE, "group_id"), on=["message_id", FILE])
-    faults = with_changes(rows, editor.edits).mapInArrow(editor.faults, from_arrow_schema(FAULTS))
-    return numbered.join(faults, on="message_id", how="left")
+def edit_faults(
+    spark: SparkSession, archive: Archive, edited: pa.Table, editor: Editor
+) -> pa.Table:
+    """Edit messages as a test; return ``FAULTS`` of those that cannot be edited.
+
+    *edited* has ``message_id``, ``FILE`` and ``group_id`` of each message whose group has an edit.
+    """
+    if not edited.num_rows:
+        return FAULTS.empty_table()
+    rows = with_changes(_in_groups(spark, archive, edited), editor.edits)
+    return to_arrow(rows.mapInArrow(editor.faults, from_arrow_schema(FAULTS)))
+
+
+def _in_groups(spark: SparkSession, archive: Archive, messages: pa.Table) -> DataFrame:
+    """Read these messages, with all columns of *messages*: ``group_id`` is one."""
+    known = messages.drop_columns([FILE])
+    group_ids = known["group_id"].cast(pa.string())
+    known = known.set_column(known.schema.get_field_index("group_id"), "group_id", group_ids)
+    return read_some(spark, archive, messages).join(spark.createDataFrame(known), "message_id")
 
 
 def _change(rows: DataFrame, name: str, sql: str | None) -> Column:
@@ -92,22 +114,33 @@ def _attribute_type(kind: DataType) -> str | None:
 
 
 def edit_samples(
-    messages: DataFrame, dispositions: DataFrame, editor: Editor, masks: Masks
+    spark: SparkSession, archive: Archive, dispositions: pa.Table, editor: Editor, masks: Masks
 ) -> tuple[EditSample, ...]:
     """Show what the edit of each group changes in the first messages that are to be sent."""
-    if not editor.edits:
+    chosen = _first_of_groups(dispositions, editor.edits)
+    if not chosen.num_rows:
         return ()
-    order = Window.partitionBy("group_id").orderBy("place")
-    is_edited = F.col("group_id").isin(*editor.edits)
-    chosen = (
-        dispositions.where((F.col("disposition") == Disposition.SEND) & is_edited)
-        .withColumn("rank", F.row_number().over(order))
-        .where(F.col("rank") <= _PREVIEW_SAMPLES)
-        .select("message_id", FILE, "group_id", "rank")
-    )
-    edited = messages.join(chosen, on=["message_id", FILE])
-    table = with_changes(edited, editor.edits).orderBy("group_id", "rank").toArrow()
+    rows = with_changes(_in_groups(spark, archive, chosen), editor.edits)
+    in_order = to_arrow(rows.orderBy("group_id", "rank"))
     return tuple(
         edit_sample(row["group_id"], from_row(row), editor.message(row), masks)
-        for row in table.to_pylist()
+        for row in in_order.to_pylist()
     )
+
+
+def _first_of_groups(dispositions: pa.Table, group_ids: Collection[str]) -> pa.Table:
+    """Return the first messages to send of each of these groups, with their ``rank`` in it."""
+    is_sent = have_disposition(dispositions, [Disposition.SEND])
+    is_edited = values_among(dispositions["group_id"], group_ids)
+    rows = dispositions.select(["message_id", FILE, "group_id", "position"])
+    rows = rows.filter(pa.array(is_sent & is_edited))
+
+    groups = numbered_values(rows["group_id"])
+    order = in_order_of(
+        {"group": arrow(groups), "position": rows["position"], "message_id": rows["message_id"]}
+    )
+    starts, lengths = runs_of(groups[order])
+    ranks = np.arange(len(order)) - np.repeat(starts, lengths)
+    is_first = ranks < _PREVIEW_SAMPLES
+    first = rows.take(arrow(order[is_first])).drop_columns(["position"])
+    return first.append_column("rank", arrow(ranks[is_first]))

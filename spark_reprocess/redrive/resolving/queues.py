@@ -1,17 +1,11 @@
 """The queues of a redrive: where messages come from, and where they go."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
-
-from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq_replay.errors import QueueError
 from dlq_replay.rules.policy import MAX_MESSAGE_BYTES
 from dlq_replay.wire.addresses import QueueAddress
-from spark_reprocess.archive.ledger.disposition import Disposition
-from spark_reprocess.archive.messages.message_order import PARKED_QUEUE
 from spark_reprocess.aws.clients import (
     ClientFactory,
     Queue,
@@ -20,94 +14,8 @@ from spark_reprocess.aws.clients import (
     require_queue,
     require_queue_url,
 )
+from spark_reprocess.redrive.ids.origins import Queues
 from spark_reprocess.redrive.redrive_values import RedriveOptions
-
-SOURCE_COLUMNS = ("parked_reason", "source_queue", "source_arn", "first_seen_at", "plan_id")
-"""What tells which queue a message came from first."""
-
-_REASON_FOREIGN = "foreign_source"
-
-
-@dataclass(frozen=True, slots=True)
-class Queues:
-    """Which queues a run is about, and what that says of each message. Pure columns.
-
-    Attributes:
-        destination: URL of the queue that messages go to.
-        parked: URL of the parked queue whose messages the run acts on; None where the archive has
-            messages of one parked queue alone.
-        is_named: whether the operator named the destination for every message that is not known to
-            be foreign. Otherwise it stands for the source of messages that do not name theirs.
-        sources: by name, the URLs of the queues whose messages are redriven there; *destination* is
-            always one of them.
-        dead_letter_queue: name of the destination's dead-letter queue; None for none.
-        max_message_bytes: how large a copy may be in any queue on its way until it is parked again.
-        is_shared: whether other queues than the destination use its dead-letter queue, or might.
-        includes_foreign: whether messages of other and of unknown sources go, too.
-    """
-
-    destination: str
-    parked: str | None = None
-    is_named: bool = True
-    sources: Mapping[str, str] = field(default_factory=dict)
-    dead_letter_queue: str | None = None
-    max_message_bytes: int = MAX_MESSAGE_BYTES
-    is_shared: bool = False
-    includes_foreign: bool = False
-
-    @property
-    def is_fifo(self) -> bool:
-        """Whether the destination keeps the order of message groups."""
-        return QueueAddress.from_url(self.destination).is_fifo
-
-    def hindrance(self) -> tuple[Column, Column]:
-        """Return the disposition of a message that must not be sent, else null; and why.
-
-        What a message's own context says comes first. Without it, what SQS noted when it moved
-        the message counts. A message without either was parked unchanged, or by SQS: it is the
-        destination's only where no other queue uses that dead-letter queue.
-        """
-        source = self._source()
-        was_foreign = F.coalesce(F.col("parked_reason") == _REASON_FOREIGN, F.lit(False))  # noqa: FBT003
-        is_foreign = F.coalesce(~source.isin(*self._known), was_foreign)
-        if self.is_named:
-            is_foreign &= was_foreign
-        may_be_foreign = source.isNull() & ~_has_context() & F.lit(self.is_shared)
-        is_of_parked = F.lit(True)  # noqa: FBT003 - a value
-        if self.parked is not None:
-            address = QueueAddress.from_url(self.parked)
-            is_of_parked = F.col(PARKED_QUEUE).eqNullSafe(f"{address.account_id}/{address.name}")
-        disposition = F.when(~is_of_parked, Disposition.OTHER_PARKED_QUEUE)
-        if not self.includes_foreign:
-            disposition = disposition.when(is_foreign, Disposition.FOREIGN).when(
-                may_be_foreign, Disposition.UNKNOWN_SOURCE
-            )
-        is_other = disposition == Disposition.OTHER_PARKED_QUEUE
-        queue = F.when(is_other, F.col(PARKED_QUEUE)).otherwise(source)
-        is_known = is_other | (disposition == Disposition.FOREIGN)
-        return disposition, F.when(is_known, F.coalesce(queue, F.lit("not recorded")))
-
-    def destination_of(self) -> Column:
-        """Return ``DESTINATION`` of a message that nothing hinders: its own source queue."""
-        if self.is_named:
-            return F.lit(self.destination)
-        pairs = [F.lit(part) for pair in self._known.items() for part in pair]
-        return F.coalesce(F.create_map(*pairs)[self._source()], F.lit(self.destination))
-
-    @property
-    def _known(self) -> Mapping[str, str]:
-        return {**self.sources, QueueAddress.from_url(self.destination).name: self.destination}
-
-    def _source(self) -> Column:
-        """Name of the queue that a message came from first; null where nothing records it."""
-        moved_from = F.substring_index("source_arn", ":", -1)
-        is_direct = ~_has_context() & (moved_from != F.lit(self.dead_letter_queue or ""))
-        return F.coalesce("source_queue", F.when(is_direct, moved_from))
-
-
-def _has_context() -> Column:
-    seen = F.col("first_seen_at").cast("string")
-    return F.coalesce("parked_reason", seen, "plan_id").isNotNull()
 
 
 def find_queues(

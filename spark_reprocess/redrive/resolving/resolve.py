@@ -1,58 +1,70 @@
-"""Resolves a plan: finds and counts the disposition of each of its messages. Sends nothing."""
+"""Resolves a plan: finds and counts the disposition of each of its messages. Sends nothing.
+
+Ids, and what else the rules need, are read into the driver as Arrow tables; see ``redrive.ids`` for
+the rules. Only what needs bodies is found by Spark: which messages a condition takes, and which
+cannot be edited.
+"""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
-from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
 
-from spark_reprocess.analysis.message_table import message_table, plan_messages
 from spark_reprocess.archive.group_records import read_memory
 from spark_reprocess.archive.ledger.claims import chunk_count
-from spark_reprocess.archive.ledger.disposition import WORK, Disposition
+from spark_reprocess.archive.ledger.disposition import WORK
 from spark_reprocess.archive.ledger.message_state import strongest
 from spark_reprocess.archive.ledger.open_set import claimed_of_plan, read_messages
-from spark_reprocess.archive.messages.frames import FILE, Held, read_some
+from spark_reprocess.archive.messages.dead_letter_schema import ORDER_COLUMNS
+from spark_reprocess.archive.messages.frames import read_some, tuned
 from spark_reprocess.archive.messages.message_index import read_table_columns
-from spark_reprocess.archive.messages.message_order import (
-    DETAIL,
-    ORDER_COLUMNS,
-    PARKED_QUEUE,
-    keep_groups_whole,
-    limited,
-    parked_queue,
-    with_waiting,
-)
 from spark_reprocess.archive.messages.message_store import is_in
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted
+from spark_reprocess.memory import available_bytes
 from spark_reprocess.plan.plan import Plan
-from spark_reprocess.redrive.redrive_values import EXAMPLES, RedriveOptions, ResendOptions, Tally
-from spark_reprocess.redrive.resolving.dispositions import (
+from spark_reprocess.redrive.ids.chunks import with_chunks
+from spark_reprocess.redrive.ids.columns import (
     DESTINATION,
-    has_room,
-    with_chunks,
-    with_dispositions,
+    DISPOSITION,
+    EDIT_FAULT,
+    PARKED_QUEUE,
+    SELECTED,
+    flags,
+    texts_of,
+    values_among,
+    with_column,
 )
+from spark_reprocess.redrive.ids.counts import causes_of_problems, counted_by
+from spark_reprocess.redrive.ids.dispositions import with_dispositions, with_states
+from spark_reprocess.redrive.ids.limit import limited
+from spark_reprocess.redrive.ids.memory import require_memory
+from spark_reprocess.redrive.ids.order import keep_groups_whole, with_waiting
+from spark_reprocess.redrive.ids.origins import (
+    ORIGIN_COLUMNS,
+    Queues,
+    with_origins,
+    with_parked_queue,
+)
+from spark_reprocess.redrive.ids.room import ROOM_COLUMNS, with_room
+from spark_reprocess.redrive.redrive_values import EXAMPLES, RedriveOptions, ResendOptions, Tally
+from spark_reprocess.redrive.resolving.archived_rows import FILE, read_archived
 from spark_reprocess.redrive.resolving.editor import Editor
-from spark_reprocess.redrive.resolving.edits import with_edit_faults
-from spark_reprocess.redrive.resolving.queues import SOURCE_COLUMNS, Queues
+from spark_reprocess.redrive.resolving.edits import edit_faults
 from spark_reprocess.spark.allowed_sql import condition
-from spark_reprocess.spark.evaluation import evaluated, where_option
+from spark_reprocess.spark.evaluation import evaluated, to_arrow, where_option
 
-_DETAILS = 5
-"""So many causes of one problem are named."""
+_PLANNED = ("message_id", "group_id", "unit", "position", FILE)
+"""Columns of the plan's table."""
 
-_COLUMNS = (FILE, *ORDER_COLUMNS, *SOURCE_COLUMNS, "attributes", "body_bytes", "queue_url")
-"""What decides about a message beside the plan's table. A body does not."""
-
-_NUMBERED = (
-    *(FILE, *ORDER_COLUMNS, *SOURCE_COLUMNS, "unit", "position"),
-    *("group_id", "selected", "has_room", PARKED_QUEUE),
-)
+RULE_INPUTS = (*ORDER_COLUMNS, *ORIGIN_COLUMNS, *ROOM_COLUMNS)
+"""Columns of the archive that decide about a message. A body does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +72,15 @@ class ResolvedPlan:
     """A plan's messages and their dispositions.
 
     Attributes:
-        messages: the archive's rows of the plan's files. Others than the plan's may be among them.
-        dispositions: one row per message of the plan; see ``with_dispositions``. ``message_id`` and
-            ``FILE`` name its row in *messages*.
+        dispositions: one row per message of the plan that is still in the archive, by file; see
+            ``ids.columns``. ``message_id`` and ``FILE`` name its row in the archive.
         planned: how many messages of each group have which disposition.
         work: of those that make work the same, by the URL of their destination.
         hindered: what stands in the way of messages, with the ids of the first few.
         notes: what else the operator should know, a sentence each.
     """
 
-    messages: DataFrame
-    dispositions: Held
+    dispositions: pa.Table
     planned: tuple[Tally, ...]
     work: Mapping[str, Sequence[Tally]]
     hindered: tuple[Tally, ...]
@@ -84,145 +94,171 @@ def resolved_plan(
     options: RedriveOptions,
     queues: Queues,
     editor: Editor,
-    stack: ExitStack,
 ) -> ResolvedPlan:
-    """Resolve the plan, until *stack* is closed.
+    """Resolve the plan.
 
     Raises:
         InputError: the plan's messages are of several parked queues and nobody said which is meant,
-            or the operator's SQL fails on one of them.
+            or the operator's SQL fails on one of them; or their ids do not fit into memory.
     """
+    require_memory_for(spark, plan.snapshot.messages)
     edits = plan.edits.items()
     expressions = [f"set_attributes of group {one}" for one, e in edits if e.set_attributes]
-    rows = plan.snapshot.messages
+    messages = plan.snapshot.messages
 
     def resolving() -> ResolvedPlan:
-        messages, dispositions = _dispositions(spark, archive, plan, options, queues, editor)
-        held = with_chunks(Held.of(dispositions, rows, stack), chunk_count(rows))
-        return resolve(messages, held, rows, options, stack, to_fifo=queues.is_fifo)
+        dispositions = dispositions_of_plan(spark, archive, plan, options, queues, editor)
+        in_chunks = with_chunks(dispositions, chunk_count(messages))
+        return resolve(in_chunks, options, to_fifo=queues.is_fifo)
 
     resolved = evaluated(spark, resolving, *where_option(options.where), *expressions)
+    tuned(spark, texts_of(resolved.dispositions[FILE].unique()))
     if queues.parked is None:
-        counts = resolved.dispositions.counts("disposition", PARKED_QUEUE)
-        parked = {row[PARKED_QUEUE] for row in counts if row["disposition"] in WORK} - {None}
-        if len(parked) > 1:
-            # A message must not go to a queue only because another one's messages do.
-            raise InputError(
-                f"the plan has messages of {len(parked)} parked queues: "
-                f"{', '.join(sorted(parked))}; say with --parked-queue-url whose messages go to "
-                "the destination; the others are left"
-            )
-    gone = rows - sum(tally.count for tally in resolved.planned)
+        _require_one_parked_queue(resolved)
+    gone = messages - resolved.dispositions.num_rows
     are = "is" if gone == 1 else "are"
     note = f"{counted(gone, 'message')} of the plan {are} gone: erased or expired"
     return replace(resolved, notes=(note,) if gone else ())
 
 
-def resolve(
-    messages: DataFrame,
-    held: Held,
-    rows: int,
-    options: ResendOptions,
-    stack: ExitStack,
-    *,
-    to_fifo: bool,
-) -> ResolvedPlan:
-    """Count the dispositions of so many *rows*; let ``--limit`` of them make work."""
+def require_memory_for(spark: SparkSession, messages: int) -> None:
+    """Refuse to read so many messages' ids where they do not fit beside Spark's JVM.
+
+    Raises:
+        InputError: they do not fit.
+    """
+    java: Any = spark.sparkContext._jvm  # noqa: SLF001 - there is no public question
+    runtime: Any = java.java.lang.Runtime.getRuntime()
+    heap_may_grow_bytes = runtime.maxMemory() - runtime.totalMemory()
+    require_memory(messages, available_bytes(heap_may_grow_bytes))
+
+
+def _require_one_parked_queue(resolved: ResolvedPlan) -> None:
+    """Refuse work of several parked queues.
+
+    A message must not go to a queue only because another one's messages do.
+    """
+    counts = counted_by(resolved.dispositions, DISPOSITION, PARKED_QUEUE)
+    parked = {row[PARKED_QUEUE] for row in counts if row[DISPOSITION] in WORK} - {None}
+    if len(parked) > 1:
+        raise InputError(
+            f"the plan has messages of {len(parked)} parked queues: "
+            f"{', '.join(sorted(parked))}; say with --parked-queue-url whose messages go to "
+            "the destination; the others are left"
+        )
+
+
+def resolve(rows: pa.Table, options: ResendOptions, *, to_fifo: bool) -> ResolvedPlan:
+    """Count the dispositions of *rows*, which are in chunks; let ``--limit`` of them make work."""
     if options.limit is not None:
-        held = Held.of(limited(held.frame, options.limit, to_fifo=to_fifo), rows, stack)
-    planned, work = Counter[tuple[str, str]](), defaultdict[str, list[Tally]](list)
-    for row in held.counts("group_id", "disposition", DESTINATION):
-        planned[row["group_id"], row["disposition"]] += row["count"]
-        if row["disposition"] in WORK:
-            tally = Tally(row["group_id"], row["disposition"], row["count"])
+        rows = limited(rows, options.limit, to_fifo=to_fifo)
+    planned = Counter[tuple[str, str]]()
+    work = defaultdict[str, list[Tally]](list)
+    for row in counted_by(rows, "group_id", DISPOSITION, DESTINATION):
+        planned[row["group_id"], row[DISPOSITION]] += row["count"]
+        if row[DISPOSITION] in WORK:
+            tally = Tally(row["group_id"], row[DISPOSITION], row["count"])
             work[row[DESTINATION]].append(tally)
-    tallies = tuple(Tally(*of, count) for of, count in planned.items())
-    return ResolvedPlan(messages, held, tallies, work, tuple(_hindered(held, tallies)))
+    return ResolvedPlan(
+        dispositions=rows,
+        planned=tuple(Tally(*of, count) for of, count in planned.items()),
+        work=work,
+        hindered=tuple(
+            Tally("", cause.disposition, cause.number, cause.detail, cause.examples)
+            for cause in causes_of_problems(rows, EXAMPLES)
+        ),
+    )
 
 
-def is_selected(messages: DataFrame, where: str | None) -> Column:
-    """Whether a run's condition takes a message."""
+def with_selection(
+    spark: SparkSession, archive: Archive, rows: pa.Table, where: str | None
+) -> pa.Table:
+    """Add ``SELECTED``: whether a run's condition takes the message. Spark evaluates it."""
     if where is None:
-        return F.lit(True)  # noqa: FBT003 - a value
-    taken = condition(messages.drop(FILE), where)
-    return F.coalesce(taken, F.lit(False))  # noqa: FBT003 - a value
+        return with_column(rows, SELECTED, pa.array(np.ones(rows.num_rows, dtype=np.bool_)))
+    tuned(spark, texts_of(rows[FILE].unique()))
+    messages = read_some(spark, archive, rows)
+    taken = messages.where(condition(messages.drop(FILE), where)).select("message_id")
+    return with_column(rows, SELECTED, is_in(rows["message_id"], to_arrow(taken)["message_id"]))
 
 
-def _dispositions(
+def read_rows(archive: Archive, wanted: pa.Table, queues: Queues) -> pa.Table:
+    """Read what decides about the *wanted* messages; see ``read_archived``."""
+
+    def reduced(rows: pa.Table) -> pa.Table:
+        return with_room(with_origins(rows, queues), queues.max_message_bytes)
+
+    return read_archived(archive, wanted, RULE_INPUTS, reduced)
+
+
+def dispositions_of_plan(
     spark: SparkSession,
     archive: Archive,
     plan: Plan,
     options: RedriveOptions,
     queues: Queues,
     editor: Editor,
-) -> tuple[DataFrame, DataFrame]:
-    """Return messages and dispositions of ``ResolvedPlan``."""
-    # A condition may name any column. Without one, bodies need not be read.
-    columns = None if options.where else _COLUMNS
-    messages, rows = plan_messages(archive, plan, message_table(spark, archive, plan), columns)
-    numbered = rows.withColumns(
-        {
-            "selected": is_selected(messages, options.where),
-            "has_room": has_room(queues.max_message_bytes),
-            PARKED_QUEUE: parked_queue(),
-        }
-    ).select(*_NUMBERED)
-    ids = read_table_columns(archive, plan.plan_id, ["message_id"], plan.snapshot.table_sha256)
-    claimed = claimed_of_plan(
-        archive,
-        plan.plan_id,
-        wanted=lambda rows: is_in(rows["message_id"], ids["message_id"]),
-    )
+) -> pa.Table:
+    """Return the dispositions of ``ResolvedPlan``, without chunks.
+
+    Nothing is asked of *spark* where there is neither a condition nor an edit.
+    """
+    table = read_table_columns(archive, plan.plan_id, _PLANNED, plan.snapshot.table_sha256)
+    rows = read_rows(archive, table, queues)
+    del table
+    rows = with_selection(spark, archive, rows, options.where)
+    rows = with_column(rows, EDIT_FAULT, _edit_faults(spark, archive, rows, editor))
+    rows = with_states(rows, _states(archive, plan, rows["message_id"]))
+
     dispositions = with_dispositions(
-        with_edit_faults(numbered, messages, editor),
-        spark.createDataFrame(strongest(claimed, "message_id")),
+        rows,
         plan.actions,
-        queues,
+        to_fifo=queues.is_fifo,
         in_doubt=options.in_doubt,
         requires_room=options.requires_room,
         stopped=read_memory(archive).stopped,
     )
     if not queues.is_fifo or options.allow_reordering:
-        return messages, dispositions
+        return dispositions
     if options.where is not None:
         dispositions = keep_groups_whole(dispositions)
-    pending = _pending_elsewhere(archive, numbered)
-    return messages, with_waiting(dispositions, pending)
+    return with_waiting(dispositions, _pending_elsewhere(archive, rows["message_id"]))
 
 
-def _pending_elsewhere(archive: Archive, numbered: DataFrame) -> DataFrame:
-    """The archive's messages that are no part of the plan and that nobody has decided about."""
+def _edit_faults(spark: SparkSession, archive: Archive, rows: pa.Table, editor: Editor) -> Any:  # noqa: ANN401 - an Arrow column
+    """Return why each message cannot be edited; null if it can, or is not to be."""
+    if not editor.edits:
+        return pa.nulls(rows.num_rows, pa.string())
+    is_edited = flags(rows[SELECTED]) & values_among(rows["group_id"], editor.edits)
+    edited = rows.select(["message_id", FILE, "group_id"]).filter(pa.array(is_edited))
+    tuned(spark, texts_of(edited[FILE].unique()))
+    faults = edit_faults(spark, archive, edited, editor)
+    places = pc.index_in(rows["message_id"], value_set=faults["message_id"].combine_chunks())
+    return faults[EDIT_FAULT].take(places)
+
+
+def _states(
+    archive: Archive,
+    plan: Plan,
+    message_ids: Any,  # noqa: ANN401 - an Arrow column
+) -> pa.Table:
+    """Read what the ledgers say of these messages: ``message_id, state``."""
+    claimed = claimed_of_plan(
+        archive,
+        plan.plan_id,
+        wanted=lambda claims: is_in(claims["message_id"], message_ids),
+    )
+    return strongest(claimed, "message_id")
+
+
+def _pending_elsewhere(
+    archive: Archive,
+    message_ids: Any,  # noqa: ANN401 - an Arrow column
+) -> pa.Table:
+    """Read the archive's pending messages with a message group that are no part of the plan."""
     pending = read_messages(archive).pending()
-    rows = read_some(numbered.sparkSession, archive, pending, (*ORDER_COLUMNS, "queue_url"))
-    return (
-        rows.where(F.col("message_group_id").isNotNull())
-        .join(numbered.select("message_id"), "message_id", "left_anti")
-        .select(*ORDER_COLUMNS, parked_queue().alias(PARKED_QUEUE))
-    )
-
-
-def _hindered(dispositions: Held, planned: Iterable[Tally]) -> list[Tally]:
-    """Return what stands in the way before anything is sent: each cause, and the first few ids."""
-    left = Counter[str]()
-    for tally in planned:
-        left[tally.word] += tally.count
-    words = [word for word in Disposition if word.is_problem and left[word]]
-    if not words:
-        return []
-    of_cause = Window.partitionBy("disposition", DETAIL).orderBy("message_id")
-    example = F.when(F.row_number().over(of_cause) <= EXAMPLES, F.col("message_id"))
-    causes = (
-        dispositions.frame.where(F.col("disposition").isin(*words))
-        .select("disposition", DETAIL, example.alias("example"))
-        .groupBy("disposition", DETAIL)
-        .agg(F.count("*").alias("count"), F.sort_array(F.collect_list("example")).alias("examples"))
-    )
-    largest = Window.partitionBy("disposition").orderBy(F.desc("count"), DETAIL)
-    named = causes.withColumn("rank", F.row_number().over(largest)).where(F.col("rank") <= _DETAILS)
-    tallies = [
-        Tally("", row["disposition"], row["count"], row[DETAIL] or "", tuple(row["examples"]))
-        for row in named.orderBy("disposition", F.desc("count"), DETAIL).collect()
-    ]
-    for tally in tallies:
-        left[tally.word] -= tally.count
-    return [*tallies, *(Tally("", word, left[word]) for word in words if left[word])]
+    pending = pending.select(["message_id", FILE])
+    pending = pending.filter(pc.invert(is_in(pending["message_id"], message_ids)))
+    columns = (*ORDER_COLUMNS, "queue_url")
+    rows = read_archived(archive, pending, columns, with_parked_queue)
+    return rows.filter(pc.is_valid(rows["message_group_id"]))

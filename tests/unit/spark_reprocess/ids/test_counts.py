@@ -47,7 +47,7 @@ def test_of_many_causes_the_largest_are_named_and_the_others_counted() -> None:
 
     causes = causes_of_problems(rows_of(*rows), 1)
 
-    named = [(cause.detail, cause.count) for cause in causes]
+    named = [(cause.detail, cause.number) for cause in causes]
     assert named == [
         ("fault 7", 2),
         ("fault 0", 1),

@@ -38,7 +38,7 @@ SETTINGS: dict[str, Any] = {
     "stopped": ["s-1"],
 }
 
-REPAIRS = [
+REPAIRS: list[tuple[dict[str, Any], str, str | None]] = [
     # What is repaired, and what holds then.
     ({}, "sent_before", None),
     ({STATE: "discarded"}, "discarded_before", None),
@@ -58,23 +58,28 @@ REPAIRS = [
 ]
 
 
-def table_of(*rows: dict[str, Any]) -> pa.Table:
+TYPES: dict[str, Any] = {
+    "message_id": pa.string(),
+    "group_id": pa.string(),
+    "message_group_id": pa.string(),
+    STATE: pa.string(),
+    DESTINATION: pa.string(),
+    HINDRANCE: pa.string(),
+    HINDRANCE_DETAIL: pa.string(),
+    EDIT_FAULT: pa.string(),
+    SELECTED: pa.bool_(),
+    HAS_ROOM: pa.bool_(),
+}
+
+
+def table_of(row: dict[str, Any]) -> pa.Table:
     return pa.Table.from_pylist(
-        [{"message_id": f"m-{n}", DESTINATION: "url", **row} for n, row in enumerate(rows)],
-        pa.schema(
-            [
-                *((name, pa.string()) for name in ("message_id", DESTINATION, STATE, "group_id")),
-                *((name, pa.string()) for name in (HINDRANCE, HINDRANCE_DETAIL, EDIT_FAULT)),
-                ("message_group_id", pa.string()),
-                (SELECTED, pa.bool_()),
-                (HAS_ROOM, pa.bool_()),
-            ]
-        ),
+        [{"message_id": "m-1", DESTINATION: "url", **row}], pa.schema(TYPES)
     )
 
 
 def test_the_first_rule_that_fits_holds() -> None:
-    row = WORST
+    row: dict[str, Any] = WORST
     for repaired, disposition, detail in REPAIRS:
         row = {**row, **repaired}
         (found,) = with_dispositions(table_of(row), **SETTINGS).to_pylist()

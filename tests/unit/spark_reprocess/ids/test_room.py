@@ -20,9 +20,9 @@ def text(value: str) -> dict[str, Any]:
 
 def has_room(max_message_bytes: int, *rows: tuple[Any, int | None]) -> list[bool]:
     listed = [dict(zip(ROOM_COLUMNS, row, strict=True)) for row in rows]
-    return list(
-        with_room(pa.Table.from_pylist(listed, SCHEMA), max_message_bytes)[HAS_ROOM].to_pylist()
-    )
+    table = with_room(pa.Table.from_pylist(listed, SCHEMA), max_message_bytes)
+    found: list[bool] = table[HAS_ROOM].to_pylist()  # type: ignore[assignment]
+    return found
 
 
 def attributes(number: int) -> list[tuple[str, Any]]:
