@@ -65,15 +65,20 @@ class Causes:
         has a kind of its own, and nobody is left out. Of two groups nothing but the lack of a field
         tells which of two complements is the cause: only what is plain is then left out, in full.
         """
+        left_out = np.zeros((len(self.is_cause), len(self.field_of)), bool)
+        # Most fields are a cause of nothing.
+        columns = np.flatnonzero(self.is_cause.any(axis=0)[self.field_of])
+        fields = self.field_of[columns]
         row = self.row_of[group]
-        owners = self.is_cause[:, self.field_of].copy()
+        owners = self.is_cause[:, fields]
         owners[row] = False
 
         owning = owners.sum(axis=0)
         others = len(owners) - 1 - (row < len(owners) - 1)
         is_exception = owning <= others - owning
-        lacking = self.is_absence[:, self.field_of] & owners
-        return np.where(is_exception, owners, lacking & self.is_plain)
+        lacking = self.is_absence[:, fields] & owners
+        left_out[:, columns] = np.where(is_exception, owners, lacking & self.is_plain[columns])
+        return left_out
 
     def lacked_by_others(self, group: int) -> Flags:
         """Return, by field, whether another group fails because the field is missing."""
@@ -159,34 +164,53 @@ def _owners(
     owners: dict[int, int] = {}
     while True:
         left = np.array([row for row in range(len(shares)) if row not in owners])
+        strength = _strength(shares[left], applies[left], needed)
+        holding = np.nan_to_num(shares[left]).T @ populations[left]
+        rarity = -np.round(holding / populations[left].sum(), _DECIMALS)
+
         unlike: list[tuple[tuple[float, float, int], int]] = []
-        for row in left.tolist():
-            others = left[left != row]
-            strength = _strength(shares, applies, row, others, needed)
-            for column in np.flatnonzero(strength > 0).tolist():
-                holding = np.nan_to_num(shares[left, column]) @ populations[left]
-                rarity = -round(float(holding / populations[left].sum()), _DECIMALS)
-                unlike.append(((float(strength[column]), rarity, ranks[column]), row))
+        for place, column in np.argwhere(strength > 0).tolist():
+            key = float(strength[place, column]), float(rarity[column]), ranks[column]
+            unlike.append((key, int(left[place])))
         if not unlike:
             return list(owners.items())
-        key, row = max(unlike)
-        owners[row] = key[-1]
+        (_, _, rank), row = max(unlike)
+        owners[row] = rank
 
 
-def _strength(shares: Floats, applies: Floats, row: int, others: Ints, needed: float) -> Floats:
-    """Return how unlike the others a group is in each condition; 0 where it is not significant."""
-    is_known = ~np.isnan(shares[others])
-    has_others = is_known.any(axis=0) & ~np.isnan(shares[row])
-    strength = np.zeros(shares.shape[1])
-    columns = np.flatnonzero(has_others)
-    if not len(columns):
-        return strength
+def _strength(shares: Floats, applies: Floats, needed: float) -> Floats:
+    """Return how unlike all others each group is in each condition; 0 where not significant."""
+    is_known = ~np.isnan(shares)
+    is_compared = is_known & (is_known.sum(axis=0) > 1)
+    usual = _median_of_others(shares)
+    known_applies = np.where(is_known, applies, 0.0)
+    others = known_applies.sum(axis=0) - known_applies
 
-    own = shares[row, columns]
-    usual = np.nanmedian(shares[np.ix_(others, columns)], axis=0)
-    count = (applies[others] * is_known).sum(axis=0)[columns]
-    is_unlike = own - usual >= _LEAST_DIFFERENCE
-    is_significant = evidence(own, applies[row, columns], usual, count) >= needed
-    unlike = np.round(balanced(own, usual), _DECIMALS)
-    strength[columns] = np.where(is_unlike & is_significant, unlike, 0.0)
+    is_unlike = is_compared & (shares - usual >= _LEAST_DIFFERENCE)
+    strength = np.zeros(shares.shape)
+    own, other = shares[is_unlike], usual[is_unlike]
+    is_significant = evidence(own, applies[is_unlike], other, others[is_unlike]) >= needed
+    unlike = np.round(balanced(own, other), _DECIMALS)
+    strength[is_unlike] = np.where(is_significant, unlike, 0.0)
     return strength
+
+
+def _median_of_others(values: Floats) -> Floats:
+    """Return for each cell the median of the known values of the other rows of its column.
+
+    NaN is unknown. What is returned for an unknown cell, or for the only known one, means nothing.
+    """
+    order = np.argsort(values, axis=0, kind="stable")
+    in_order = np.take_along_axis(values, order, axis=0)
+    rank = np.argsort(order, axis=0, kind="stable")
+
+    others = np.maximum((~np.isnan(values)).sum(axis=0) - 1, 1)
+    upper = np.broadcast_to(others // 2, values.shape)
+    lower = np.broadcast_to((others - 1) // 2, values.shape)
+    # From its own rank on, the values of the others stand one place further back.
+    last = len(values) - 1
+    middle = (
+        np.take_along_axis(in_order, np.minimum(lower + (lower >= rank), last), axis=0),
+        np.take_along_axis(in_order, np.minimum(upper + (upper >= rank), last), axis=0),
+    )
+    return np.asarray((middle[0] + middle[1]) / 2)
