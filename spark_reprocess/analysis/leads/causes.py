@@ -67,10 +67,11 @@ class Causes:
         """
         left_out = np.zeros((len(self.is_cause), len(self.field_of)), bool)
         # Most fields are a cause of nothing.
-        columns = np.flatnonzero(self.is_cause.any(axis=0)[self.field_of])
+        is_some_cause = np.asarray(self.is_cause.any(axis=0), bool)
+        columns = np.flatnonzero(is_some_cause[self.field_of])
         fields = self.field_of[columns]
         row = self.row_of[group]
-        owners = self.is_cause[:, fields]
+        owners = self.is_cause[:, fields].copy()
         owners[row] = False
 
         owning = owners.sum(axis=0)
