@@ -29,6 +29,7 @@ earlier holder and its tasks find a conflicting lock with a greater number, and 
 
 import json
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -136,12 +137,39 @@ class PlanLock:
         self._lock_seconds = lock_seconds
         self._clock = clock
         self._progress = progress
-        self._since = timestamp(clock.now_seconds())
-        self._renewed_at = clock.steady_seconds()
+        self._changing = threading.RLock()
+        self._is_held = False
+        self._hold()
+
+    def _hold(self) -> None:
+        """Take the lock, under a number of its own, and close the runs that have not ended."""
+        self._since = timestamp(self._clock.now_seconds())
+        self._renewed_at = self._clock.steady_seconds()
         self._renewals = 0
-        self.view = LockView(self._take(), holder.use, lock_seconds)
+        self.view = LockView(self._take(), self._holder.use, self._lock_seconds)
         """What the run's tasks need to observe the lock."""
-        self._observer = LockObserver(archive, self.view, clock.steady_seconds)
+        self._observer = LockObserver(self._archive, self.view, self._clock.steady_seconds)
+        self._is_held = True
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it was not released."""
+        return self._is_held
+
+    def take_again(self) -> None:
+        """Take the lock again after ``release``; as ``plan_lock`` takes it. Tasks need a new view.
+
+        Raises:
+            BusyError: a run that conflicts holds it.
+            ArchiveError: the lock, or the marker of a run, cannot be written.
+        """
+        self._hold()
+        self.close_others()
+
+    def close_others(self) -> None:
+        """Close all runs that have not ended, but for this one and for an analysis."""
+        if self._holder.use is not LockUse.ANALYZE:
+            close_open_runs(self._archive, own_run_id=self._holder.run_id)
 
     def require(self) -> None:
         """Raise ArchiveError if the run must stop: another one has begun, or may have begun."""
@@ -154,7 +182,12 @@ class PlanLock:
             )
 
     def renew(self) -> None:
-        """Extend the lock's life from now, unless it is over."""
+        """Extend the lock's life from now, unless it is over, or the lock was released."""
+        with self._changing:
+            if self._is_held:
+                self._renew()
+
+    def _renew(self) -> None:
         now = self._clock.steady_seconds()
         if self._age() >= self._lock_seconds:
             return
@@ -165,11 +198,18 @@ class PlanLock:
             self._renewed_at = now
 
     def release(self) -> None:
-        """Let others take the lock. If that cannot be written, the lock's life ends by itself."""
-        ended = timestamp(self._clock.now_seconds())
-        with suppress(ArchiveError):
-            self._archive.write(self.view.path, self._content(ended))
-            self._archive.write(_end_path(self.view.path), b"")
+        """Let others take the lock. If that cannot be written, the lock's life ends by itself.
+
+        A renewal that is written after that would undo it, so there is none. Safe to repeat.
+        """
+        with self._changing:
+            if not self._is_held:
+                return
+            self._is_held = False
+            ended = timestamp(self._clock.now_seconds())
+            with suppress(ArchiveError):
+                self._archive.write(self.view.path, self._content(ended))
+                self._archive.write(_end_path(self.view.path), b"")
 
     def _take(self) -> int:
         number, paths = _open_locks(self._archive)
@@ -281,8 +321,7 @@ def plan_lock(
     try:
         # A renewal that is written after the release would undo it.
         with repeating(renew, lock_seconds / _RENEWALS, "plan lock"):
-            if holder.use is not LockUse.ANALYZE:
-                close_open_runs(archive, own_run_id=holder.run_id)
+            lock.close_others()
             yield lock
     finally:
         lock.release()

@@ -2,7 +2,10 @@
 
 The run's own tasks send a step, and its messages stand in the ledger like any other. What a run has
 not finished, the next one goes on with: the records of the steps say where it was, also for a group
-of a later plan. A run that sees another one at work on the same ramp ends.
+of a later plan.
+
+While a run waits for a verdict it does not hold the plan lock. Whoever takes it meanwhile to act
+closes this run: then it ends, and the next one goes on.
 """
 
 from collections import Counter
@@ -18,6 +21,7 @@ from dlq_replay.errors import TableError
 from spark_reprocess.archive.group_records import add_statement
 from spark_reprocess.archive.ledger.claims import (
     POSITION,
+    Ledger,
     chunk_count,
     in_order_units,
     run_folder,
@@ -25,9 +29,10 @@ from spark_reprocess.archive.ledger.claims import (
 from spark_reprocess.archive.ledger.disposition import WORK, Disposition
 from spark_reprocess.archive.ledger.stop import Stop, StopCause
 from spark_reprocess.archive.messages.message_store import combined
+from spark_reprocess.archive.plan_lock import PlanLock
 from spark_reprocess.archive.storage.table_parts import read_whole, write_whole
 from spark_reprocess.aws.clients import returns_table
-from spark_reprocess.errors import ArchiveError
+from spark_reprocess.errors import ArchiveError, BusyError
 from spark_reprocess.groups.triage import GroupMemory, Statement, is_group_id
 from spark_reprocess.ramp import (
     LOOKS_A_MINUTE,
@@ -78,6 +83,10 @@ _STEP = pa.schema(_STEP_TYPES)
 """The columns of the table of a step."""
 
 _IS_SHARED = Stop(StopCause.RAMP, "another run goes on with it")
+_OTHERS_ACTED = (
+    "another run has acted on the archive while this one waited for a verdict: run the same "
+    "command again"
+)
 
 
 @dataclass
@@ -90,6 +99,7 @@ class Ramp:
         memory: what was known of the groups when the run began.
         ended: how many steps are sent: first, when the dispositions were resolved.
         watch: sees whether the failure table can be read.
+        lock: of the run; given back while it waits for a verdict. None where nothing takes it.
         uncounted: the groups whose counters this run has made.
     """
 
@@ -102,6 +112,7 @@ class Ramp:
     steps: Steps
     ended: int
     watch: TableWatch
+    lock: PlanLock | None = None
     uncounted: Collection[str] = ()
     _left: Counter[str] = field(default_factory=Counter)
     """By group id, how many messages this run has to send that it has found in no step yet."""
@@ -194,7 +205,8 @@ class Ramp:
     def _await_turn(self) -> Stop | None:
         """Look until a group may have its next step; return what ended that before, else None.
 
-        It ends also where nothing becomes known that could be known soon.
+        It ends also where nothing becomes known that could be known soon. Who has to wait gives the
+        plan lock back meanwhile. Whoever takes it closes this run, which then sends nothing more.
         """
         now_seconds, verdicts = self._verdicts.now_seconds, self._verdicts
         until = now_seconds() + PATIENCE_MINUTES * self.probe.options.minute_seconds
@@ -205,11 +217,33 @@ class Ramp:
             if self._turn() and verdicts.has_looked_enough(waiting):
                 return True
             is_late = max(now_seconds(), verdicts.ready_at(waiting)) > until
-            return not waiting or is_late or bool(self.watch.lost())
+            if not waiting or is_late or self.watch.lost():
+                return True
+            if self.lock:
+                self.lock.release()
+            return False
 
         with self.runner.progress("ramp", lambda: verdicts.why_not(self._left)):
             stopped_by = look_until(is_over, self._look_seconds, self.runner.deadline)
-        return stopped_by or self.watch.lost()
+        # An interrupted run needs no lock: it sends nothing more.
+        return stopped_by or self._take_lock_again() or self.watch.lost()
+
+    def _take_lock_again(self) -> Stop | None:
+        """Take the plan lock if it was given back; return why this run must send nothing more."""
+        if not self.lock or self.lock.is_held:
+            return None
+        context = self.context
+        try:
+            self.lock.take_again()
+            is_closed = Ledger(self.runner.archive, context.plan_id, context.run_id).is_closing()
+        except BusyError as error:
+            return Stop(StopCause.LOCK_LOST, f"{error}; then run the same command again")
+        except ArchiveError as error:
+            return Stop(StopCause.ARCHIVE, str(error))
+        if is_closed:
+            return Stop(StopCause.LOCK_LOST, _OTHERS_ACTED)
+        self.context = replace(context, lock=self.lock.view)
+        return None
 
     def _turn(self) -> dict[str, int]:
         """Return the groups that may have their next step now: how many messages it may have."""

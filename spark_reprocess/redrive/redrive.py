@@ -101,7 +101,7 @@ def redrive(
     )
     with ExitStack() as stack:
         # Before the plan is resolved: what another plan decides after that would not be seen.
-        context = stack.enter_context(context.locked(archive, progress))
+        context, lock = stack.enter_context(context.locked(archive, progress))
         steps = {url: Steps(archive, plan.plan_id, _name(url)) for url in probes}
         ended = {url: ended_steps(of.read()) for url, of in steps.items()}
         if options.execute:
@@ -142,6 +142,9 @@ def redrive(
 
         def send(to_here: RunContext, watch: TableWatch) -> Sent:
             url = to_here.destination
+            if lock:
+                # A ramp before this one may have given it back, and taken it again.
+                to_here = replace(to_here, lock=lock.view)
             if not probes:
                 return runner.execute(
                     dispositions,
@@ -160,6 +163,7 @@ def redrive(
                 steps=steps[url],
                 ended=ended[url],
                 watch=watch,
+                lock=lock,
                 uncounted=uncounted,
             ).send()
 

@@ -61,7 +61,7 @@ def restore(
     is_fifo = QueueAddress.from_url(url).is_fifo
     rows = sum(rows_named(path) or 0 for path in archive.list(MESSAGES))
     context = RunContext(options, f"restore-{sha256(url.encode()).hexdigest()[:12]}", url)
-    with context.locked(archive, progress) as locked:
+    with context.locked(archive, progress) as (locked, _):
         require_memory_for(spark, rows)
 
         def resolving() -> ResolvedPlan:

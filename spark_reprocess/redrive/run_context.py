@@ -15,6 +15,7 @@ from spark_reprocess.archive.plan_lock import (
     LockHolder,
     LockUse,
     LockView,
+    PlanLock,
     plan_lock,
     require_newest,
 )
@@ -62,8 +63,8 @@ class RunContext:
     @contextmanager
     def locked(
         self, archive: Archive, progress: Progress = silent, clock: LockClock = _CLOCK
-    ) -> Iterator["RunContext"]:
-        """Yield the context with the plan lock, held until the block ends; a dry run needs none.
+    ) -> Iterator[tuple["RunContext", PlanLock | None]]:
+        """Yield the context and the plan lock, held until the block ends; a dry run has none.
 
         A run that sends what is in doubt first waits for the tasks of the runs that it has closed,
         for the life of the lock: by then those that are at work have ended and written results.
@@ -74,7 +75,7 @@ class RunContext:
             ArchiveError: the lock, or the marker of a run that has not ended, cannot be written.
         """
         if not self.request.execute:
-            yield self
+            yield self, None
             return
         archive.check_writable()
         seconds = self.request.lock_seconds
@@ -82,7 +83,7 @@ class RunContext:
             closed_at = clock.steady_seconds()
             if self.request.in_doubt == "send" and has_unknown_sends(archive):
                 _wait(closed_at + seconds, clock, progress)
-            yield replace(self, lock=lock.view)
+            yield replace(self, lock=lock.view), lock
 
     def recorded(self, archive: Archive, record: RunRecord) -> "RunContext":
         """Write the record of this run; return the context with which it may claim.

@@ -24,7 +24,7 @@ from local_sqs.model import SqsModel
 from local_sqs.server import serve_in_thread
 from spark_reprocess.archive.group_records import add_statement
 from spark_reprocess.archive.ledger.stop import Stop, StopCause
-from spark_reprocess.archive.plan_lock import LockHolder, LockUse, plan_lock
+from spark_reprocess.archive.plan_lock import LockHolder, LockUse, PlanLock, plan_lock
 from spark_reprocess.archive.storage.files import new_id, open_archive
 from spark_reprocess.command_line.verb import NOT_ALL_SENT
 from spark_reprocess.command_line.verbs.redrive import exit_code_of
@@ -368,6 +368,32 @@ def test_a_second_operator_is_refused_while_a_ramp_sends(
     assert len(refused) == 2
     assert {*job.verdicts(summary).values()} == {Verdict.SENT}
     assert summary.count("sent") == 20
+    assert job.handled() == list(range(20))
+
+
+@pytest.mark.parametrize("use", [LockUse.SEND, LockUse.ANALYZE])
+def test_a_run_that_waits_for_a_verdict_gives_the_lock_back_and_ends_if_another_run_acts(
+    job: Job, world: RampWorld, use: LockUse
+) -> None:
+    job.begin(two_groups())
+    others: list[PlanLock] = []
+
+    def act() -> None:
+        if len(world.handled) == 2 and not others:
+            with plan_lock(job.archive, LockHolder("another", use, "plan p-2", "you")) as lock:
+                others.append(lock)
+
+    world.last = act
+    first = job.run()
+
+    assert len(others) == 1
+    is_over = first.stopped_by is None
+    assert is_over is (use is LockUse.ANALYZE)
+    if first.stopped_by:
+        assert first.stopped_by.cause is StopCause.LOCK_LOST
+        assert (first.count("sent"), first.count("not_reached")) == (2, 18)
+    last = first if is_over else job.run()
+    assert {*job.verdicts(last).values()} == {Verdict.SENT}
     assert job.handled() == list(range(20))
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from spark_reprocess.archive.ledger.claims import (
     CHUNK_END,
+    CLOSING,
     OUTCOMES,
     RESULTS,
     Attempt,
@@ -444,6 +445,25 @@ def test_what_the_analysis_of_a_plan_has_read_is_not_read_again() -> None:
     archive.discard(f"{plan_folder(plan_id)}/known.parquet")
     assert found() == ["sent", "in_doubt"]
     assert FILE in archive.opened
+
+
+class Watched(MemoryArchive):
+    """Whoever lists the claims of a run to close it has marked it before."""
+
+    def list(self, folder: str) -> list[str]:
+        if folder.endswith("/claims"):
+            assert run_path(*RUN, CLOSING) in self.files
+        return super().list(folder)
+
+
+def test_run_is_marked_before_its_claims_are_listed_also_when_it_ends_by_itself() -> None:
+    """A task that seemed lost may be about to make a claim."""
+    archive = Watched()
+    run_of(archive, 1, "m-1")
+
+    closed(archive)
+
+    assert states(archive) == {"m-1": "sent"}
 
 
 def test_of_two_that_close_a_run_one_writes_the_file(archive: Archive) -> None:

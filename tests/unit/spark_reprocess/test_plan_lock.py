@@ -175,6 +175,9 @@ class Story:
                 del self.locks.living[run_id]
             case [run_id, "renews"]:
                 self.held[run_id].renew()
+            case [run_id, "retakes"]:
+                self.held[run_id].take_again()
+                return self.held[run_id].view.path
             case [run_id, "releases"]:
                 self.locks.living.pop(run_id, None)
                 self.held[run_id].release()
@@ -258,6 +261,11 @@ STORIES = {
     "break locks/000002.json; +60; r-1 renews; r-1 trouble; task of r-1",
     "a lock that was created while the folder was listed": "r-1 takes p-1; unlisted r-1; "
     "a-1 takes analyze; r-2 takes p-2",
+    "a run that has released its lock does not renew it": "r-1 takes p-1; r-1 releases; "
+    "r-1 renews; r-2 takes p-2; r-1 releases",
+    "a run that gave its lock back takes it again under a new number": "r-1 takes p-1; "
+    "r-1 releases; r-1 retakes; r-1 trouble; r-2 takes p-2; r-1 releases; r-2 takes p-2; "
+    "r-1 retakes; r-2 releases; r-1 retakes",
     "removed files give no number twice": "r-1 takes p-1; r-1 releases; remove r-1; "
     "r-2 takes p-2; r-3 takes p-3",
 }
@@ -435,11 +443,19 @@ def test_whoever_takes_the_lock_closes_all_runs_that_have_not_ended(
         }
 
 
-def test_run_that_takes_the_lock_again_does_not_close_itself(locks: Locks) -> None:
-    begin(locks.archive, "p-1", "r-1")
+def test_run_that_takes_the_lock_again_closes_the_others_and_not_itself(locks: Locks) -> None:
+    with locks.hold(run("r-1", "p-1")) as lock:
+        begin(locks.archive, "p-1", "r-1")
+        lock.release()
+        begin(locks.archive, "p-2", "r-2")
+        lock.take_again()
 
-    with locks.hold(run("r-1", "p-1")):
-        assert list_runs(locks.archive) == {("p-1", "r-1"): RunState.OPEN}
+        assert list_runs(locks.archive) == {
+            ("p-1", "r-1"): RunState.OPEN,
+            ("p-2", "r-2"): RunState.CLOSING,
+        }
+    with locks.hold(run("r-3", "p-1")):
+        assert set(list_runs(locks.archive).values()) == {RunState.CLOSING}
 
 
 def test_run_that_cannot_close_the_others_releases_the_lock(locks: Locks) -> None:

@@ -384,7 +384,9 @@ def test_what_is_in_doubt_goes_again_when_no_task_can_be_at_work_on_it(
     context = replace(CONTEXT, request=replace(REQUEST, execute=True, in_doubt=in_doubt))
     began_at = clock.time()
     of_run = LockClock(clock.time, clock.advance, clock.time)
-    with context.locked(archive, progress, of_run):
+    with context.locked(archive, progress, of_run) as (_, lock):
+        assert lock
+        assert lock.is_held
         waited = clock.time() - began_at
 
     assert 120 <= waited < 123 if waits else waited == 0
