@@ -297,6 +297,15 @@ def test_thread_renews_the_lock_and_no_renewal_is_written_after_the_release(lock
     assert json.loads(locks.archive.read(lock.view.path) or b"")["ended"]
 
 
+def test_lock_that_was_released_is_not_renewed(locks: Locks) -> None:
+    """Observers, and whoever waits, would take it for alive."""
+    lock = locks.take(run("r-1", "p-1"))
+    lock.release()
+    lock.renew()
+
+    assert json.loads(locks.archive.read(lock.view.path) or b"")["ended"]
+
+
 @dataclass
 class Together(Locks):
     """Many take the lock at once; each lock is renewed whenever somebody waits."""
