@@ -390,7 +390,9 @@ def test_a_run_that_waits_for_a_verdict_gives_the_lock_back_and_ends_if_another_
     is_over = first.stopped_by is None
     assert is_over is (use is LockUse.ANALYZE)
     if first.stopped_by:
+        # It ends before its next step: its tasks would stop, too, but each after a claim.
         assert first.stopped_by.cause is StopCause.LOCK_LOST
+        assert "while this one waited for a verdict" in first.stopped_by.detail
         assert (first.count("sent"), first.count("not_reached")) == (2, 18)
     last = first if is_over else job.run()
     assert {*job.verdicts(last).values()} == {Verdict.SENT}
