@@ -7,13 +7,24 @@ from contextlib import contextmanager
 from http.server import HTTPServer
 from typing import Any, TypeVar
 
+from docker.errors import DockerException  # type: ignore[import-untyped]
 from moto.moto_api._internal.models import moto_api_backend
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from moto.utilities.docker_utilities import DockerModel
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 Server = TypeVar("Server", bound=HTTPServer)
 Environ = dict[str, Any]
 App = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
+
+
+def _no_client(_: DockerModel) -> None:
+    raise DockerException("functions do not run in this account")
+
+
+# For each message in a queue with a trigger moto runs the function in Docker. Where Docker runs, it
+# first pulls an image, for minutes where there is no network.
+DockerModel.docker_client = property(_no_client)  # type: ignore[method-assign, assignment]
 
 
 @contextmanager
