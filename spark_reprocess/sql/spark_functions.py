@@ -39,6 +39,9 @@ _LEAST_EXACT = 1e-3
 _MOST_EXACT = 1e15
 """Java 17 does not always write a double in its shortest form. Within these bounds it does."""
 
+_NEW_UPPER_CASE = frozenset("\u019b\u0264")
+"""Letters that older versions of Python leave as they are, and Spark does not."""
+
 _DECIMAL_DIGITS = 38
 _WHITESPACE = " \t\n\r"
 
@@ -115,7 +118,11 @@ def lower(text: str | None) -> str | None:
 
 def upper(text: str | None) -> str | None:
     """Return *text* in upper case, in any script."""
-    return None if text is None else _known(text).upper()
+    if text is None:
+        return None
+    if not _NEW_UPPER_CASE.isdisjoint(text):
+        raise NeedsSparkError("a letter that has an upper case since Unicode 16 only")
+    return _known(text).upper()
 
 
 def _known(text: str) -> str:

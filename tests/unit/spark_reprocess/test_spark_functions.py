@@ -176,7 +176,10 @@ def test_arrays_and_keys() -> None:
         lambda: to_double("0x1p3"),
         lambda: double_text(1e-5),
         lambda: double_text(1e15),
-        lambda: lower("\U0010fffd\u0378"),
+        lambda: lower("\u0378"),
+        lambda: upper("\u0378"),
+        lambda: upper("a\u019b"),
+        lambda: upper("\u0264"),
     ],
 )
 def test_what_depends_on_java_or_unicode_is_spark_s_own(call: Any) -> None:
