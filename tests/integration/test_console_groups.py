@@ -10,7 +10,7 @@ import pytest
 
 from spark_reprocess.analysis.groups.mask import compile_masks
 from spark_reprocess.archive.group_records import add_statement, read_memory, read_notes
-from spark_reprocess.archive.ledger.claims import Claim, Result
+from spark_reprocess.archive.ledger.claims import Claim, Result, close_open_runs
 from spark_reprocess.archive.ledger.disposition import Disposition
 from spark_reprocess.archive.messages.message_index import write_reasons
 from spark_reprocess.archive.messages.message_store import drain_ids
@@ -119,11 +119,12 @@ def test_what_was_sent_is_not_pending_any_more(tmp_path: Path, capsys: Capture) 
     yesterday = (NOW - timedelta(days=1)).isoformat()
     killed = Claim("ann", "", "https://q", yesterday, ("m-0003",))
     assert begin(archive, "of-another-plan", "r").claim("u", 1, killed)
+    close_open_runs(archive)
     last = {
         **dict.fromkeys(("m-0001", "m-0005"), Disposition.SENT),
         "m-0003": Disposition.DISCARDED,
     }
-    settle(archive, "of-another-plan", last, *of_run)
+    settle(archive, "of-another-plan", last, "r-2", NOW.timestamp())
 
     page = browser.get("/").text
     texts = ["Nothing is left to decide", "0 pending, 2 sent", "Put this group"]
