@@ -26,10 +26,10 @@ from spark_reprocess.archive.messages.message_index import table_folder
 from spark_reprocess.archive.messages.message_store import FILE_MESSAGES, drain_folder
 from spark_reprocess.archive.storage.files import Archive, open_archive
 from spark_reprocess.archive.storage.table_parts import parquet_bytes, write_whole
+from spark_reprocess.memory import BYTES_PER_MESSAGE
 from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
 from spark_reprocess.redrive.execution import write_rows
-from spark_reprocess.redrive.ids.chunks import with_chunks
-from spark_reprocess.redrive.ids.memory import BYTES_PER_MESSAGE
+from spark_reprocess.redrive.ids.order import with_chunks
 from spark_reprocess.redrive.ids.origins import Queues
 from spark_reprocess.redrive.ids.steps import drawn_step
 from spark_reprocess.redrive.redrive_values import RedriveOptions

@@ -53,7 +53,6 @@ from spark_reprocess.redrive.execution import (
     not_reached,
     write_rows,
 )
-from spark_reprocess.redrive.ids.chunks import with_chunks
 from spark_reprocess.redrive.ids.columns import (
     DESTINATION,
     DISPOSITION,
@@ -65,7 +64,7 @@ from spark_reprocess.redrive.ids.columns import (
     with_disposition_codes,
 )
 from spark_reprocess.redrive.ids.counts import counted_by
-from spark_reprocess.redrive.ids.order import with_waiting
+from spark_reprocess.redrive.ids.order import with_chunks, with_waiting
 from spark_reprocess.redrive.ids.steps import drawn_step
 from spark_reprocess.redrive.readings import Probe
 from spark_reprocess.redrive.redrive_values import Sent, Tally

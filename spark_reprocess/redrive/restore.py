@@ -23,10 +23,14 @@ from spark_reprocess.aws.clients import require_queue, sqs_client, sqs_sender
 from spark_reprocess.plan.plan import Action, PlannedGroup
 from spark_reprocess.progress import Progress, silent
 from spark_reprocess.redrive.execution import TaskRunner, begin, end, summarize
-from spark_reprocess.redrive.ids.chunks import with_chunks
 from spark_reprocess.redrive.ids.columns import EDIT_FAULT, texts_of, values_among, with_column
 from spark_reprocess.redrive.ids.dispositions import with_dispositions, with_states
-from spark_reprocess.redrive.ids.order import keep_groups_whole, with_positions, with_waiting
+from spark_reprocess.redrive.ids.order import (
+    keep_groups_whole,
+    with_chunks,
+    with_positions,
+    with_waiting,
+)
 from spark_reprocess.redrive.ids.origins import Queues
 from spark_reprocess.redrive.redrive_values import RedriveSummary, RestoreOptions
 from spark_reprocess.redrive.resolving.archived_rows import FILE

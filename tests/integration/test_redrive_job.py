@@ -10,6 +10,7 @@ import boto3
 import pytest
 
 from dlq_replay.wire.message import Message
+from spark_reprocess import memory
 from spark_reprocess.archive.ledger.claims import Claim, close_open_runs, timestamp
 from spark_reprocess.archive.ledger.open_set import read_messages
 from spark_reprocess.archive.messages.message_index import read_table_columns
@@ -17,7 +18,6 @@ from spark_reprocess.command_line.cli import main
 from spark_reprocess.errors import InputError
 from spark_reprocess.plan.plan_file import find_plan
 from spark_reprocess.plan.reading import read_plan
-from spark_reprocess.redrive.ids import memory
 from spark_reprocess.redrive.resolving import resolve
 from tests.integration.conftest import MakeQueue
 from tests.integration.desk import Desk, MakeDesk, standard

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_reprocess.archive.ledger.disposition import WORK, Disposition
-from spark_reprocess.redrive.ids.chunks import with_chunks
 from spark_reprocess.redrive.ids.columns import (
     DESTINATION,
     DETAIL,
@@ -20,7 +19,7 @@ from spark_reprocess.redrive.ids.columns import (
 )
 from spark_reprocess.redrive.ids.dispositions import with_dispositions, with_states
 from spark_reprocess.redrive.ids.limit import limited
-from spark_reprocess.redrive.ids.order import keep_groups_whole, with_waiting
+from spark_reprocess.redrive.ids.order import keep_groups_whole, with_chunks, with_waiting
 from spark_reprocess.redrive.ids.origins import Queues, with_origins
 from spark_reprocess.redrive.ids.room import with_room
 from spark_reprocess.redrive.ids.steps import drawn_step

@@ -1,10 +1,11 @@
-"""What order means, of messages in a FIFO message group.
+"""What order means, of messages in a FIFO message group, and which messages are claimed together.
 
 Within one parked queue and one message group, messages go in the order in which SQS received them.
 So a message that stays keeps those behind it, and a group is chosen as a whole or not at all.
 Messages without a message group have no order. A *lane* is one message group of one parked queue.
 """
 
+from hashlib import sha256
 from typing import Any
 from zlib import crc32
 
@@ -12,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_reprocess.archive.ledger.claims import CHUNK_MESSAGES
 from spark_reprocess.archive.ledger.disposition import WORK, Disposition
 from spark_reprocess.archive.messages.dead_letter_schema import ORDER_COLUMNS
 from spark_reprocess.archive.messages.message_store import combined
@@ -23,6 +25,7 @@ from spark_reprocess.redrive.ids.columns import (
     arrow,
     code_of,
     disposition_codes,
+    flags,
     have_disposition,
     in_order_of,
     numbered_values,
@@ -32,6 +35,9 @@ from spark_reprocess.redrive.ids.columns import (
 
 _LANE_COLUMNS = (*ORDER_COLUMNS, PARKED_QUEUE)
 _PASSES = [disposition for disposition in Disposition if not disposition.blocks_group]
+_WITHOUT_ORDER = "without-order"
+"""The unit of messages without a message group."""
+
 _NO_LANE = -1
 _BEFORE_ALL_TIMES = -(2**63)
 
@@ -182,6 +188,36 @@ def with_positions(rows: pa.Table, units: int | None) -> pa.Table:
     has_none = shares < 0
     rows = with_column(rows, "unit", names.take(arrow(shares, mask=has_none)))
     return with_column(rows, "position", arrow(positions, mask=has_none))
+
+
+def with_chunks(positioned: pa.Table, chunks: int) -> pa.Table:
+    """Complete ``POSITION`` of rows with ``unit`` and ``position``, see ``with_positions``.
+
+    Messages with a position are in chunks of 100, in their order. The others are spread over so
+    many *chunks* by a hash of their id, and have no order: their position is 0.
+    """
+    known: Any = positioned["position"]
+    filled: Any = combined(pc.fill_null(known, 0))
+    positions = filled.to_numpy().astype(np.int64)
+    chunk = positions // CHUNK_MESSAGES
+
+    is_hashed = ~flags(pc.is_valid(known))
+    hashed_ids: Any = positioned["message_id"].filter(arrow(is_hashed))
+    chunk[is_hashed] = _hashed(hashed_ids.to_pylist(), chunks)
+
+    units: Any = positioned["unit"].cast(pa.string())
+    named: Any = pc.fill_null(units, _WITHOUT_ORDER)
+    rows = positioned.drop_columns(["unit", "position"])
+    rows = rows.append_column("unit", named.dictionary_encode())
+    return rows.append_column("chunk", arrow(chunk)).append_column("position", arrow(positions))
+
+
+def _hashed(message_ids: list[str], chunks: int) -> Numbers:
+    """Return the chunk of each message, by a hash of its id."""
+    chunk = np.empty(len(message_ids), dtype=np.int64)
+    for number, message_id in enumerate(message_ids):
+        chunk[number] = int.from_bytes(sha256(message_id.encode()).digest()[:8]) % chunks
+    return chunk
 
 
 def _shares_of_groups(rows: pa.Table, units: int) -> Numbers:

@@ -27,9 +27,8 @@ from spark_reprocess.archive.messages.message_store import is_in
 from spark_reprocess.archive.storage.files import Archive
 from spark_reprocess.errors import InputError
 from spark_reprocess.figures import counted
-from spark_reprocess.memory import available_bytes
+from spark_reprocess.memory import available_bytes, require_memory
 from spark_reprocess.plan.plan import Plan
-from spark_reprocess.redrive.ids.chunks import with_chunks
 from spark_reprocess.redrive.ids.columns import (
     DESTINATION,
     DISPOSITION,
@@ -44,8 +43,7 @@ from spark_reprocess.redrive.ids.columns import (
 from spark_reprocess.redrive.ids.counts import causes_of_problems, counted_by
 from spark_reprocess.redrive.ids.dispositions import with_dispositions, with_states
 from spark_reprocess.redrive.ids.limit import limited
-from spark_reprocess.redrive.ids.memory import require_memory
-from spark_reprocess.redrive.ids.order import keep_groups_whole, with_waiting
+from spark_reprocess.redrive.ids.order import keep_groups_whole, with_chunks, with_waiting
 from spark_reprocess.redrive.ids.origins import (
     ORIGIN_COLUMNS,
     Queues,

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from spark_reprocess.archive.ledger.disposition import WORK, Disposition
-from spark_reprocess.redrive.ids.chunks import with_chunks
 from spark_reprocess.redrive.ids.limit import limited
+from spark_reprocess.redrive.ids.order import with_chunks
 from tests.support.id_rows import column_of, dispositions_in, rows_of
 
 

@@ -3,8 +3,7 @@
 import pytest
 
 from spark_reprocess.errors import InputError
-from spark_reprocess.memory import available_bytes
-from spark_reprocess.redrive.ids.memory import ALWAYS_FIT, BYTES_PER_MESSAGE, require_memory
+from spark_reprocess.memory import ALWAYS_FIT, BYTES_PER_MESSAGE, available_bytes, require_memory
 
 GIB = 1024**3
 MEMINFO = {"/proc/meminfo": "MemTotal: 8388608 kB\nMemAvailable:    4194304 kB\n"}
