@@ -221,10 +221,12 @@ class _Search:
         holds, applies = counts.holds.copy(), counts.applies.copy()
 
         row_of = self._context.causes.row_of[self._context.sample.group_of[rows]]
-        for row in np.flatnonzero(self._left_out.any(axis=1)).tolist():
-            is_of_group = row_of == row
-            part = self._table.counts(rows[is_of_group], weights[is_of_group])
-            left_out = self._left_out[row]
+        # Many groups are left out of the same predicates.
+        masks, mask_of = np.unique(self._left_out, axis=0, return_inverse=True)
+        for number in np.flatnonzero(masks.any(axis=1)).tolist():
+            is_masked = (mask_of == number)[row_of]
+            part = self._table.counts(rows[is_masked], weights[is_masked])
+            left_out = masks[number]
             holds[left_out] -= part.holds[left_out]
             applies[left_out] -= part.applies[left_out]
         return Counts(np.maximum(holds, 0.0), np.maximum(applies, 0.0))
