@@ -26,9 +26,9 @@ from benchmarks.findings import Finding
 from benchmarks.replay import ACCOUNT
 from benchmarks.rig import REGION, Rig
 from benchmarks.verbs import ANALYZE, timed_verb
-from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA
-from spark_reprocess.archive.messages.message_store import drain_folder
-from spark_reprocess.archive.storage.files import open_archive
+from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA
+from dlq.archive.messages.message_store import drain_folder
+from dlq.archive.storage.files import open_archive
 
 MESSAGES = 1_000_000
 TIME_TARGET = 45

@@ -26,7 +26,7 @@ from benchmarks.analysis import END, write_archive
 from benchmarks.findings import Finding
 from benchmarks.rig import Rig
 from benchmarks.verbs import ANALYZE, TimedVerb, approved, timed_verb
-from spark_reprocess.archive.ledger.claims import (
+from dlq.archive.ledger.claims import (
     CHUNK_MESSAGES,
     Claim,
     Ledger,
@@ -34,15 +34,15 @@ from spark_reprocess.archive.ledger.claims import (
     RunRecord,
     record_run,
 )
-from spark_reprocess.archive.ledger.disposition import Disposition
-from spark_reprocess.archive.ledger.open_set import read_messages
-from spark_reprocess.archive.ledger.run_results import write_result_files
-from spark_reprocess.archive.messages.frames import write_table
-from spark_reprocess.archive.messages.message_index import table_folder
-from spark_reprocess.archive.messages.message_store import drain_folder
-from spark_reprocess.archive.storage.files import Archive, new_id, open_archive
-from spark_reprocess.archive.storage.table_parts import parquet_bytes
-from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
+from dlq.archive.ledger.disposition import Disposition
+from dlq.archive.ledger.open_set import read_messages
+from dlq.archive.ledger.run_results import write_result_files
+from dlq.archive.messages.frames import write_table
+from dlq.archive.messages.message_index import table_folder
+from dlq.archive.messages.message_store import drain_folder
+from dlq.archive.storage.files import Archive, new_id, open_archive
+from dlq.archive.storage.table_parts import parquet_bytes
+from dlq.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 
 MESSAGES = 100_000
 """Of a night."""

@@ -20,21 +20,21 @@ import pyarrow as pa
 
 from benchmarks.findings import Finding
 from benchmarks.rig import Rig
-from spark_reprocess.archive.ledger.claims import chunk_count
-from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA
-from spark_reprocess.archive.messages.message_index import table_folder
-from spark_reprocess.archive.messages.message_store import FILE_MESSAGES, drain_folder
-from spark_reprocess.archive.storage.files import Archive, open_archive
-from spark_reprocess.archive.storage.table_parts import parquet_bytes, write_whole
-from spark_reprocess.memory import BYTES_PER_MESSAGE
-from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot
-from spark_reprocess.redrive.execution import write_rows
-from spark_reprocess.redrive.ids.order import with_chunks
-from spark_reprocess.redrive.ids.origins import Queues
-from spark_reprocess.redrive.ids.steps import drawn_step
-from spark_reprocess.redrive.redrive_values import RedriveOptions
-from spark_reprocess.redrive.resolving.editor import Editor
-from spark_reprocess.redrive.resolving.resolve import dispositions_of_plan, resolve
+from dlq.archive.ledger.claims import chunk_count
+from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA
+from dlq.archive.messages.message_index import table_folder
+from dlq.archive.messages.message_store import FILE_MESSAGES, drain_folder
+from dlq.archive.storage.files import Archive, open_archive
+from dlq.archive.storage.table_parts import parquet_bytes, write_whole
+from dlq.memory import BYTES_PER_MESSAGE
+from dlq.plan.plan import Action, Plan, PlannedGroup, Snapshot
+from dlq.redrive.execution import write_rows
+from dlq.redrive.ids.order import with_chunks
+from dlq.redrive.ids.origins import Queues
+from dlq.redrive.ids.steps import drawn_step
+from dlq.redrive.redrive_values import RedriveOptions
+from dlq.redrive.resolving.editor import Editor
+from dlq.redrive.resolving.resolve import dispositions_of_plan, resolve
 
 SIZES = (200_000, 1_000_000, 5_000_000)
 

@@ -24,8 +24,8 @@ TURNS = 5
 
 _IN_ONE_SESSION = """
 import sys
-from spark_reprocess.command_line.cli import end_process, main
-from spark_reprocess.spark.session import get_session
+from dlq.cli.running import end_process, main
+from spark_reprocess.session import get_session
 if len(sys.argv) > 1:
     end_process(main(sys.argv[1].split()))
 spark = get_session()

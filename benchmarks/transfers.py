@@ -17,11 +17,11 @@ import boto3
 from benchmarks.findings import Finding
 from benchmarks.rig import LATENCY_MS, Rig
 from benchmarks.verbs import ANALYZE, DRAIN, approved, timed_verb
+from dlq.aws.clients import sqs_client
 from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.wire.attributes import MessageAttribute
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, FailureError, ReplayContext, body_digest
 from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, SendEntry
-from spark_reprocess.aws.clients import sqs_client
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from benchmarks import ROOT
-from spark_reprocess.archive.storage import files, s3
-from spark_reprocess.archive.storage.local import LocalArchive
-from spark_reprocess.command_line.cli import end_process
+from dlq.archive.storage import files, s3
+from dlq.archive.storage.local import LocalArchive
+from dlq.cli.running import end_process
 
 DRAIN, ANALYZE = (("collect", "--only", part) for part in ("drain", "analyze"))
 _MEMORY = "--driver-memory {} pyspark-shell"
@@ -147,14 +147,14 @@ def main(arguments: Sequence[str]) -> int:
     time.time = lambda: clock() + ahead_seconds
     # Workers find the class in the module, not here. Only this process needs Spark, and not always.
     from benchmarks.verbs import CountedArchive  # noqa: PLC0415
-    from spark_reprocess.command_line.cli import main as run_verb  # noqa: PLC0415
+    from dlq.cli.running import main as run_verb  # noqa: PLC0415
 
     is_counted = _CALLS in os.environ
     if is_counted:
         setattr(files, "LocalArchive", CountedArchive)  # noqa: B010 - not in its interface
     if verb[0] not in _WITHOUT_SPARK:
-        from spark_reprocess.archive.messages import frames  # noqa: PLC0415
-        from spark_reprocess.spark.session import get_session  # noqa: PLC0415
+        from dlq.archive.messages import frames  # noqa: PLC0415
+        from spark_reprocess.session import get_session  # noqa: PLC0415
 
         get_session()
         if is_counted:

@@ -27,13 +27,13 @@ from demo.audit import Journal
 from demo.messages import DemoMessage, Trait, from_record
 from demo.shop import Shop
 from demo.world import FAILURE_TABLE, MAIN_MAX_RECEIVE_COUNT, MAX_ATTEMPTS, Handler, failed_ids
+from dlq.figures import counted
 from dlq_replay.aws.breaker_table import DynamoDbBreaker, read_deletions
 from dlq_replay.aws.returns_table import ReturnsTable
 from dlq_replay.replaying.breaker_worker import BreakerWorker
 from dlq_replay.replaying.replay import Replayer
 from dlq_replay.replaying.returns import ReturnsCounter
 from dlq_replay.rules.breaker import Update, rules_for
-from spark_reprocess.figures import counted
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord

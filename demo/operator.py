@@ -20,9 +20,9 @@ from pathlib import Path
 from demo import ROOT, DemoError
 from demo.screen import Screen, lines_of
 from demo.world import FAILURE_TABLE, Queues
-from dlq_cli.console.work import MOST_STOPS, Works
-from spark_reprocess.command_line.verb import DONE, INTERRUPTED, NOT_ALL_SENT, STOPPED
-from spark_reprocess.figures import counted
+from dlq.cli.verb import DONE, INTERRUPTED, NOT_ALL_SENT, STOPPED
+from dlq.console.work import MOST_STOPS, Works
+from dlq.figures import counted
 
 _SHOWN, _TRIES = 2, 5
 
@@ -131,7 +131,7 @@ class Operator:
         fault = self._session and self._session.exception()
         if fault:
             raise DemoError(f"Spark could not start ({fault}); is Java 17 or later here?")
-        from dlq_cli.command import main  # noqa: PLC0415 - loads slowly
+        from dlq.cli.command import main  # noqa: PLC0415 - loads slowly
 
         try:
             exit_code, lines = lines_of(lambda: main([verb, *words]))
@@ -149,7 +149,7 @@ def _start_session() -> None:
     os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     # py4j logs interrupted calls to the current standard error, unless logging is set up.
     logging.basicConfig(stream=sys.stderr)
-    from spark_reprocess.spark.session import get_session  # noqa: PLC0415 - loads slowly
+    from spark_reprocess.session import get_session  # noqa: PLC0415 - loads slowly
 
     session = get_session()
     # For so few messages, compiling what a query does takes longer than it saves.
@@ -166,7 +166,7 @@ def open_console(work: Path, queues: Queues, screen: Screen) -> None:
     words = ["--main-queue-url", queues.main.url, "--dlq-url", queues.dlq.url]
     words += ["--parked-queue-url", queues.parked.url, "--failure-table", FAILURE_TABLE]
     process = subprocess.Popen(
-        [sys.executable, "-m", "dlq_cli", "console", "--archive", archive, *words, "--no-browser"],
+        [sys.executable, "-m", "dlq", "console", "--archive", archive, *words, "--no-browser"],
         cwd=ROOT,
         env={**os.environ, **state},
         stdin=subprocess.DEVNULL,

@@ -20,8 +20,8 @@ from demo.operator import Operator, open_console
 from demo.screen import FUNCTION_LOG, Screen, account_table, terminal_only
 from demo.shop import BROKEN_SHARE, FIFO_BROKEN_SHARE, Shop, in_groups, invent, select_failures
 from demo.world import MAIN_MAX_RECEIVE_COUNT, MAX_ATTEMPTS, create_queues, local_aws, poll
-from spark_reprocess.command_line.verb import STOPPED
-from spark_reprocess.figures import counted
+from dlq.cli.verb import STOPPED
+from dlq.figures import counted
 
 # A heartbeat, a backoff and a visibility timeout end within this time.
 _PATIENCE_SECONDS = 150
@@ -270,7 +270,7 @@ class Run:
             text = f"What came back of the ramp {when} the bugs were fixed: {count or 'nothing'}"
             self._screen.console.print(text)
         if self._report.name:
-            words = [sys.executable, "-m", "dlq_cli", "console", "--archive", str(self._work)]
+            words = [sys.executable, "-m", "dlq", "console", "--archive", str(self._work)]
             command = f"PYTHONPATH=layers/core {shlex.join(words)}/archive"
             self._screen.note(
                 f"The report: {self._report}\n"

@@ -22,8 +22,8 @@ import boto3
 from botocore.config import Config
 
 from demo import ROOT
+from dlq.aws.clients import QueueCounts
 from local_sqs.process import server_process
-from spark_reprocess.aws.clients import QueueCounts
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

@@ -34,15 +34,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from dlq.explain.grouping import grouped
+from dlq.explain.leads.feature_extraction import find_leads_in
+from dlq.explain.leads.features import features_of
+from dlq.explain.logs.events import LogEvent, records
+from dlq.explain.logs.exceptions import logged_error
+from dlq.explain.signature.mask import Masks
+from dlq.explain.signature.names import mask_name
+from dlq.explain.signature.signature import signature_of
 from dlq_replay.rules.failures import Failure
-from spark_reprocess.analysis.groups.mask import Masks
-from spark_reprocess.analysis.groups.names import mask_name
-from spark_reprocess.analysis.groups.signature import signature_of
-from spark_reprocess.analysis.leads.feature_extraction import find_leads_in
-from spark_reprocess.analysis.leads.features import features_of
-from spark_reprocess.groups.grouping import grouped
-from spark_reprocess.logs.events import LogEvent, records
-from spark_reprocess.logs.exceptions import logged_error
 
 Row = dict[str, Any]
 

@@ -10,11 +10,11 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-from dlq_cli.console.site import Console
-from dlq_cli.console.work import Works
-from spark_reprocess.analysis.outputs import summary_json
-from spark_reprocess.archive.storage.files import open_archive
-from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
+from dlq.archive.storage.files import open_archive
+from dlq.console.site import Console
+from dlq.console.work import Works
+from dlq.explain.outputs import summary_json
+from dlq.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from tests.e2e.watched_browser import launched
 from tests.support.console_world import running
 from tests.support.findings_builder import ANALYZED_AT

@@ -46,6 +46,7 @@ def package(folder: Path) -> None:
         files = {
             **dict(_files(Path(temporary), Path(temporary))),
             **dict(_files(ROOT / "spark_reprocess", ROOT)),
+            **dict(_files(ROOT / "dlq", ROOT)),
             **dict(_files(ROOT / "layers" / "core" / "dlq_replay", ROOT / "layers" / "core")),
         }
         _write_zip(folder / "spark_reprocess.zip", files)

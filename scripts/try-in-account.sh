@@ -40,7 +40,7 @@ print_command() {
 aws() { print_command aws "$@"; command aws "$@"; }
 sam() { print_command sam "$@"; command sam "$@"; }
 make() { print_command make "$@"; command make "$@"; }
-dlq() { print_command dlq "$@"; PYTHONPATH=layers/core .venv/bin/python -m dlq_cli "$@"; }
+dlq() { print_command dlq "$@"; PYTHONPATH=layers/core .venv/bin/python -m dlq "$@"; }
 wait_minutes() {
     echo "Waiting for $1 minutes: $2" >&2
     sleep $(($1 * 60))
@@ -328,8 +328,8 @@ check_spark_job() {
     receive "$parked"
     aws logs tail /aws-glue/jobs/dlq-try-standard/output --since 30m
 
-    cp spark_reprocess/aws/actor.py "$scratch/actor.py"
-    echo '# another version' >>spark_reprocess/aws/actor.py
+    cp dlq/aws/actor.py "$scratch/actor.py"
+    echo '# another version' >>dlq/aws/actor.py
     make build
     deploy_standard
     aws s3 ls --recursive "s3://$archive_bucket/code/"
@@ -517,7 +517,7 @@ fi
 scratch=$(mktemp -d)
 end() {
     local code=$?
-    if [[ -e $scratch/actor.py ]]; then cp "$scratch/actor.py" spark_reprocess/aws/actor.py; fi
+    if [[ -e $scratch/actor.py ]]; then cp "$scratch/actor.py" dlq/aws/actor.py; fi
     rm -rf "$scratch"
     if ((code != 0)); then echo "try-in-account.sh: $check stopped with exit code $code" >&2; fi
     if [[ $check != clean-up ]]; then echo "What $check made is still there. clean-up removes it." >&2; fi

@@ -12,7 +12,7 @@ if __name__ == "__main__":
         # pyarrow's own allocator takes 80 MB more. pyarrow reads this when it is imported.
         os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
-        from spark_reprocess.command_line.cli import end_process, main
+        from dlq.cli.running import end_process, main
 
         end_process(main(sys.argv[1:]))
     except KeyboardInterrupt:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from spark_reprocess.archive import plan_lock
-from spark_reprocess.aws import clients
+from dlq.archive import lock
+from dlq.aws import clients
 from tests.support.aws_models import parse_once
 
 # Developers' machines search at random, `make test` there for a quarter of the time that `make
@@ -57,9 +57,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.fixture
 def quick_locks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each holder of the plan lock renew it so often that nobody waits long to see that."""
-    monkeypatch.setattr(plan_lock, "_RENEWALS", 1200)
-    monkeypatch.setattr(plan_lock, "_LOOKS", 4800)
+    """Let each holder of the archive lock renew it so often that nobody waits long to see that."""
+    monkeypatch.setattr(lock, "_RENEWALS", 1200)
+    monkeypatch.setattr(lock, "_LOOKS", 4800)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("layers", "functions", "spark_reprocess", "dlq_cli", "templates", "scripts")
+FOLDERS = ("layers", "functions", "spark_reprocess", "dlq", "templates", "scripts")
 
 CHECK = "with_checked_answers"
 MAKES_SESSIONS = {
@@ -71,7 +71,7 @@ def name_of(function: ast.expr, names: dict[str, str]) -> str:
         ("with_checked_answers(boto3.session.Session()).client('sqs')", 0),
         ("from botocore.session import get_session as get\nget()", 1),
         ("from botocore.session import get_session\nwith_checked_answers(get_session())", 0),
-        ("from dlq_cli.console.security import Session\nSession(port=1)", 0),
+        ("from dlq.console.security import Session\nSession(port=1)", 0),
         ("DynamoDBPersistenceLayer('t')", 1),
         ("DynamoDBPersistenceLayer('t', boto3_client=client)", 0),
         ("session.client('sqs')", 0),
@@ -90,6 +90,6 @@ def test_every_session_of_the_product_checks_its_answers() -> None:
         "functions/publish_job/handler.py",
         "functions/reminder/handler.py",
         "functions/replay/handler.py",
-        "spark_reprocess/aws/clients.py",
+        "dlq/aws/clients.py",
     }
     assert {path: calls for path, source in sources.items() if (calls := unchecked(source))} == {}

@@ -9,28 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from dlq_cli import command as program
-from dlq_cli.command import ALL_VERBS
-from dlq_cli.stack.rules import Finding, Severity
-from dlq_cli.stack.trial import Check
-from dlq_cli.stack_values import StackValues, stack_options
-from dlq_cli.verbs.rehearse import Outcome, Rehearsal
-from dlq_replay.wire.context import FailureError, ReplayContext
-from scripts import generate_docs
-from spark_reprocess.analysis.groups.signature import signature_of
-from spark_reprocess.archive.ledger.claims import RunRecord
-from spark_reprocess.archive.ledger.disposition import Disposition
-from spark_reprocess.archive.ledger.stop import Stop, StopCause
-from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA
-from spark_reprocess.aws.clients import QueueCounts
-from spark_reprocess.command_line import verb
-from spark_reprocess.command_line.cli import VERBS, load
-from spark_reprocess.drain.drain import DrainSummary
-from spark_reprocess.erase.erase import EraseSummary
-from spark_reprocess.groups.grouping import grouped
-from spark_reprocess.inspect.groups import GroupsOfReport, ListedGroup
-from spark_reprocess.inspect.outcomes import Outcome as OfGroup
-from spark_reprocess.inspect.show import (
+from dlq.archive.ledger.claims import RunRecord
+from dlq.archive.ledger.disposition import Disposition
+from dlq.archive.ledger.stop import Stop, StopCause
+from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA
+from dlq.aws.clients import QueueCounts
+from dlq.cli import command as program
+from dlq.cli import verb
+from dlq.cli.command import ALL_VERBS
+from dlq.cli.running import VERBS, load
+from dlq.cli.verbs.rehearse import Outcome, Rehearsal
+from dlq.drain.drain import DrainSummary
+from dlq.erase.erase import EraseSummary
+from dlq.explain.grouping import grouped
+from dlq.explain.signature.signature import signature_of
+from dlq.inspect.groups import GroupsOfReport, ListedGroup
+from dlq.inspect.outcomes import Outcome as OfGroup
+from dlq.inspect.show import (
     ArchivedCopy,
     DeadLetterHistory,
     DifferingWord,
@@ -38,17 +33,22 @@ from spark_reprocess.inspect.show import (
     LedgerEntry,
     RunHistory,
 )
-from spark_reprocess.inspect.status import (
+from dlq.inspect.status import (
     ArchiveStatus,
     Blocker,
     DrainCount,
     NewestReport,
     PlanCount,
 )
-from spark_reprocess.ramp import Forecast, GroupRamp
-from spark_reprocess.redrive.redrive_values import RedriveSummary, Tally
-from spark_reprocess.redrive.resolving.editor import EditSample
-from spark_reprocess.run import Pending, RunSummary
+from dlq.plan.ramp import Forecast, GroupRamp
+from dlq.redrive.redrive_values import RedriveSummary, Tally
+from dlq.redrive.resolving.editor import EditSample
+from dlq.run import Pending, RunSummary
+from dlq.stack.outputs import StackValues, stack_options
+from dlq.stack.rules import Finding, Severity
+from dlq.stack.trial import Check
+from dlq_replay.wire.context import FailureError, ReplayContext
+from scripts import generate_docs
 from tests.contract.template import ROOT
 
 PAGES = {
@@ -100,7 +100,7 @@ def test_every_page_is_linked_from_another() -> None:
 
 
 def test_paths_that_code_names_are_there() -> None:
-    folders = ("dlq_cli", "spark_reprocess", "functions", "layers")
+    folders = ("dlq", "spark_reprocess", "functions", "layers")
     sources = [ROOT / "template.yaml", *(p for one in folders for p in (ROOT / one).rglob("*.py"))]
     named = {
         name

@@ -15,10 +15,10 @@ from aws_lambda_powertools.utilities.idempotency import DynamoDBPersistenceLayer
 from botocore.session import Session
 from botocore.validate import ParamValidator
 
+from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA, to_row, to_table
+from dlq.cli.running import parse
 from dlq_replay import __version__
 from dlq_replay.wire.attributes import MessageAttribute
-from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA, to_row, to_table
-from spark_reprocess.command_line.cli import parse
 from tests.contract.cloudformation import Stack, load_template
 from tests.contract.template import ALL_PARTS, ROOT, TEMPLATE
 from tests.support.builders import message, queue_url

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_reprocess.command_line.verb import SPARK_INSTALL
+from dlq.cli.verb import SPARK_INSTALL
 from tests.contract.cloudformation import Stack, load_template
 from tests.contract.template import ROOT, SPARK_JOB
 
@@ -56,7 +56,7 @@ def test_make_publish_asks_first() -> None:
 
 
 def test_nothing_that_a_user_sees_names_a_placeholder_or_a_package_that_nobody_published() -> None:
-    folders = ("docs", "templates", "functions", "layers", "dlq_cli", "spark_reprocess")
+    folders = ("docs", "templates", "functions", "layers", "dlq", "spark_reprocess")
     seen = [*ROOT.glob("README*.md"), ROOT / "template.yaml"]
     seen += [one for folder in folders for one in (ROOT / folder).rglob("*.*")]
     wrong = re.compile(

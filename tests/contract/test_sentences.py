@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PRODUCT = ("layers", "functions", "spark_reprocess", "dlq_cli")
+PRODUCT = ("layers", "functions", "spark_reprocess", "dlq")
 
 TEXTS = {"stopped_by", "sentence", "detail", "postponed", "refused", "why"}
 """Names of values that hold a text for people, or a ``Stop`` with one."""
@@ -16,10 +16,10 @@ LOOKS = {"startswith", "endswith", "find", "index", "count", "partition", "rpart
 MATCHES = {"match", "search", "fullmatch", "findall", "finditer"}
 
 FOREIGN = {
-    "spark_reprocess/spark/failures.py": "Spark's and Java's texts; some of these have no class",
+    "spark_reprocess/failures.py": "Spark's and Java's texts; some of these have no class",
     "layers/core/dlq_replay/aws/sqs.py": "botocore raises a RuntimeError without a code",
-    "spark_reprocess/sql/duckdb_engine.py": "DuckDB puts our own error into the text of its own",
-    "dlq_cli/verbs/trigger.py": "joins the lines of the text; decides nothing",
+    "dlq/sql/duckdb_engine.py": "DuckDB puts our own error into the text of its own",
+    "dlq/cli/verbs/trigger.py": "joins the lines of the text; decides nothing",
 }
 """Files that look into the text of an error of somebody else, and why they must."""
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from dlq.cli.running import parse
+from dlq.erase.erase import EraseOptions
+from dlq.stack.glue_runs import command_of
 from dlq_replay import __version__
 from dlq_replay.settings import ReplaySettings
 from scripts.generate_docs import EVENT_MESSAGES, FUNCTION_GB
-from spark_reprocess.command_line.cli import parse
-from spark_reprocess.erase.erase import EraseOptions
-from spark_reprocess.glue_job import command_of
 from tests.contract.cloudformation import PSEUDO_PARAMETERS, Stack, load_template
 from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import (

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from spark_reprocess.groups.findings import Findings
-from spark_reprocess.report.page import render_page
+from dlq.explain.findings import Findings
+from dlq.report.page import render_page
 from tests.e2e.watched_browser import Write, launched
 
 # How long a page takes on a busy machine is not what these tests are about.

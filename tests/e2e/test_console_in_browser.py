@@ -14,8 +14,8 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, expect
 
-from dlq_cli.console.site import Console
-from spark_reprocess.archive.storage.files import Archive
+from dlq.archive.storage.files import Archive
+from dlq.console.site import Console
 from tests.e2e.watched_browser import Watched, assert_fits_and_is_accessible
 from tests.support.console_world import archive_from, console_of, plan_of, running
 from tests.support.findings_builder import many_findings
@@ -233,7 +233,7 @@ def test_the_browser_s_command_holds_no_token(browser: Browser, tmp_path: Path) 
     program.chmod(0o700)
     terminal, its_end = os.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "dlq_cli", "console", "--archive", incident(tmp_path).root],
+        [sys.executable, "-m", "dlq", "console", "--archive", incident(tmp_path).root],
         cwd=ROOT,
         env={
             **os.environ,

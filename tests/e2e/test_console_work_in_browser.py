@@ -13,7 +13,7 @@ import boto3
 import pytest
 from playwright.sync_api import Browser, expect
 
-from dlq_cli.console.work import Works
+from dlq.console.work import Works
 from local_sqs.server import serve_in_thread
 from tests.e2e.test_console_in_browser import WIDTHS, desk
 from tests.e2e.watched_browser import assert_fits_and_is_accessible

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_reprocess.archive.plan_lock import LockHolder, LockUse, plan_lock
-from spark_reprocess.archive.storage.files import Archive
+from dlq.archive.lock import LockHolder, LockUse, archive_lock
+from dlq.archive.storage.files import Archive
 from tests.integration.spark_world import archive_of
 from tests.support.builders import message
 from tests.support.small_jobs import QUICK_SPARK
@@ -33,7 +33,7 @@ def archive(tmp_path: Path) -> Archive:
 
 @contextmanager
 def erasing(archive: Archive, limit_seconds: float, where: str) -> Iterator[subprocess.Popen[str]]:
-    """Start an erase, which holds the plan lock while it looks for messages."""
+    """Start an erase, which holds the archive lock while it looks for messages."""
     place = ["--archive", archive.root, "--where", where, "--execute", "--reason", "a test"]
     memory = "--driver-memory 512m --conf spark.sql.codegen.wholeStage=false pyspark-shell"
     with subprocess.Popen(
@@ -51,8 +51,8 @@ def erasing(archive: Archive, limit_seconds: float, where: str) -> Iterator[subp
 
 
 def assert_unlocked(archive: Archive) -> None:
-    """Take the plan lock: a BusyError says that it is still held."""
-    with plan_lock(archive, LockHolder("another", LockUse.ANALYZE, "an analysis", "me")) as lock:
+    """Take the archive lock: a BusyError says that it is still held."""
+    with archive_lock(archive, LockHolder("another", LockUse.ANALYZE, "an analysis", "me")) as lock:
         lock.require()
 
 

@@ -23,7 +23,16 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from dlq_cli.on_glue import privacy_options, run_job
+from dlq.archive.ledger.disposition import Disposition
+from dlq.archive.messages.dead_letter_schema import to_row
+from dlq.archive.messages.message_store import write_messages
+from dlq.archive.storage.files import open_archive
+from dlq.aws.clients import Queue, sqs_client
+from dlq.cli.on_glue import privacy_options, run_job
+from dlq.cli.running import main
+from dlq.redrive.readings import Probe
+from dlq.redrive.redrive import gone_objects
+from dlq.redrive.redrive_values import RedriveOptions
 from dlq_replay.aws.breaker_table import read_deletions
 from dlq_replay.aws.returns_table import ReturnsTable
 from dlq_replay.aws.sqs import SqsQueue
@@ -31,16 +40,7 @@ from dlq_replay.wire.message import Message, SendEntry
 from functions.publish_job.handler import PACKAGE, SCRIPT, publish_job, remove_job
 from functions.reminder import handler as reminder
 from functions.replay import handler as replay
-from spark_reprocess.archive.ledger.disposition import Disposition
-from spark_reprocess.archive.messages.dead_letter_schema import to_row
-from spark_reprocess.archive.messages.message_store import write_messages
-from spark_reprocess.archive.storage.files import open_archive
-from spark_reprocess.aws.clients import Queue, sqs_client
-from spark_reprocess.command_line.cli import main
-from spark_reprocess.glue_job import argument_of, command_of, request_stop, store_command
-from spark_reprocess.redrive.readings import Probe
-from spark_reprocess.redrive.redrive import gone_objects
-from spark_reprocess.redrive.redrive_values import RedriveOptions
+from dlq.stack.glue_runs import argument_of, command_of, request_stop, store_command
 from tests.contract.cloudformation import Stack
 from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import (

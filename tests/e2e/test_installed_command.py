@@ -92,7 +92,7 @@ def test_one_group_goes_back_with_nothing_typed_by_hand(
     endpoint: str, installed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-    with_spark = (sys.executable, "-m", "dlq_cli")
+    with_spark = (sys.executable, "-m", "dlq")
     succeed(endpoint, installed, "doctor")
     succeed(endpoint, *with_spark, "collect")
     groups = json.loads(succeed(endpoint, installed, "groups", "--json"))["groups"]

@@ -23,7 +23,7 @@ import pytest
 from botocore import xform_name
 from botocore.session import Session
 
-from dlq_cli import command as program
+from dlq.cli import command as program
 from tests.contract.cloudformation import Stack, load_template
 from tests.contract.template import ROOT, TEMPLATE
 
@@ -148,7 +148,7 @@ class Account:
         commands, record = self.folder / "commands", self.folder / "record.jsonl"
         script = self.folder / "scripts" / SCRIPT.name
         code, python = (
-            self.folder / "spark_reprocess/aws/actor.py",
+            self.folder / "dlq/aws/actor.py",
             self.folder / ".venv/bin/python",
         )
         for one in (commands / "aws", script, code, python):
@@ -245,7 +245,7 @@ def test_outputs_and_resources_are_those_of_the_stack(ran: Ran) -> None:
 
 def test_the_commands_of_dlq_are_there(ran: Ran) -> None:
     for words in ran.of("python"):
-        if words[:2] == ["-m", "dlq_cli"]:
+        if words[:2] == ["-m", "dlq"]:
             _, _, verb, *options = words
             parser, _ = program._parser_of(verb)  # noqa: SLF001 - the parser of a verb is not public
             assert parser.parse_args(options).stack in ran.deployments
@@ -321,7 +321,7 @@ def test_the_code_is_as_before_when_a_build_of_other_code_fails(account: Account
 
     assert ran.code == 254
     assert ran.of("make") == [["build"], ["build"]]
-    code = account.folder / "spark_reprocess/aws/actor.py"
+    code = account.folder / "dlq/aws/actor.py"
     assert code.read_text("utf-8") == "as it was\n"
 
 

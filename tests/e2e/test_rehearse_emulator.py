@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dlq_cli.command import main
+from dlq.cli.command import main
 from tests.support.needs import EMULATORS, needs_emulator
 from tests.support.parked_orders import archived, order, plan_of
 

@@ -11,7 +11,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Dialog, Page, Route, sync_playwright
 
-from spark_reprocess.groups.findings import Findings
+from dlq.explain.findings import Findings
 
 Write = Callable[[Findings], Path]
 """Writes a report's file and says where it is."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from unittest.mock import patch
 from urllib.parse import urlsplit
 
-from spark_reprocess.aws.clients import sqs_sender
+from dlq.aws.clients import sqs_sender
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

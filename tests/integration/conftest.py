@@ -14,11 +14,11 @@ import botocore.endpoint
 import pytest
 from botocore.config import Config
 
+from dlq.archive.storage.files import Archive, open_archive
 from dlq_replay.aws.breaker_table import breaker_client_config
 from dlq_replay.aws.sqs import SqsQueue
 from local_sqs.clock import VirtualClock
 from local_sqs.server import serve_in_thread
-from spark_reprocess.archive.storage.files import Archive, open_archive
 from tests.support.failure_table import create_failure_table
 from tests.support.served import served_aws
 from tests.support.small_jobs import QUICK_SPARK
@@ -69,7 +69,7 @@ def failure_table(dynamodb: Any) -> str:
 
 @pytest.fixture(scope="session")
 def started_spark(sqs_endpoint: str, moto_endpoint: str) -> "SparkSession":
-    from spark_reprocess.spark.session import get_session  # noqa: PLC0415 - pyspark loads slowly
+    from spark_reprocess.session import get_session  # noqa: PLC0415 - pyspark loads slowly
 
     with pytest.MonkeyPatch.context() as patch:
         # Spark's workers have the environment of the moment in which the JVM starts.
@@ -93,8 +93,8 @@ def spark(
 @pytest.fixture
 def quick_drains(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the drains of ``run`` use short polls: the server here answers them in full."""
-    from spark_reprocess import run  # noqa: PLC0415 - as above
-    from spark_reprocess.drain.drain import DrainOptions  # noqa: PLC0415 - pyspark loads slowly
+    from dlq import run  # noqa: PLC0415 - as above
+    from dlq.drain.drain import DrainOptions  # noqa: PLC0415 - pyspark loads slowly
 
     monkeypatch.setattr(run, "DrainOptions", partial(DrainOptions, wait_seconds=0))
 

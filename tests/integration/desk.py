@@ -8,14 +8,14 @@ from typing import Any
 
 import boto3
 
+from dlq.archive.ledger.disposition import Disposition
+from dlq.archive.storage.files import Archive
+from dlq.redrive.redrive_values import RedriveSummary
+from dlq.run import RunOptions, RunSummary, run
 from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.wire.message import Message
 from local_sqs.faults import Effect, Fault
 from local_sqs.server import RunningServer
-from spark_reprocess.archive.ledger.disposition import Disposition
-from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.redrive.redrive_values import RedriveSummary
-from spark_reprocess.run import RunOptions, RunSummary, run
 from tests.integration.client_at import client_at
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import Spark, archive_of, entry_of, executed, parked, receive_all

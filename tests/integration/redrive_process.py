@@ -7,10 +7,10 @@ import json
 import sys
 from collections import Counter
 
-from spark_reprocess.command_line.cli import end_process
-from spark_reprocess.redrive.redrive import redrive
-from spark_reprocess.redrive.redrive_values import RedriveOptions
-from spark_reprocess.spark.session import get_session
+from dlq.cli.running import end_process
+from dlq.redrive.redrive import redrive
+from dlq.redrive.redrive_values import RedriveOptions
+from spark_reprocess.session import get_session
 
 
 def main() -> None:

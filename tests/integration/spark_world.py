@@ -8,20 +8,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
+from dlq.archive.ledger.disposition import Disposition
+from dlq.archive.messages.dead_letter_schema import to_row
+from dlq.archive.messages.message_store import write_messages
+from dlq.archive.storage.files import Archive, open_archive
+from dlq.archive.storage.local import LocalArchive
+from dlq.aws.clients import ClientFactory, sqs_sender
+from dlq.explain.analyze import AnalyzeOptions, analyze
+from dlq.explain.findings import Findings
+from dlq.redrive.redrive import redrive
+from dlq.redrive.redrive_values import RedriveOptions, RedriveSummary
+from dlq.redrive.sending.stop_signals import Clock
 from dlq_replay.wire.attributes import MessageAttribute
 from dlq_replay.wire.context import FailureError
 from dlq_replay.wire.message import Message, SendEntry
-from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
-from spark_reprocess.archive.ledger.disposition import Disposition
-from spark_reprocess.archive.messages.dead_letter_schema import to_row
-from spark_reprocess.archive.messages.message_store import write_messages
-from spark_reprocess.archive.storage.files import Archive, open_archive
-from spark_reprocess.archive.storage.local import LocalArchive
-from spark_reprocess.aws.clients import ClientFactory, sqs_sender
-from spark_reprocess.groups.findings import Findings
-from spark_reprocess.redrive.redrive import redrive
-from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
-from spark_reprocess.redrive.sending.stop_signals import Clock
 from tests.support import sqs_driver
 from tests.support.approved_plan import approve
 from tests.support.builders import NOW, context, counter, message, queue_url, text

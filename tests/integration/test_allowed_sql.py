@@ -9,11 +9,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.types import StructType
 
-from spark_reprocess.analysis.outputs import GROUPS_SCHEMA
-from spark_reprocess.archive.messages.frames import SPARK_SCHEMA
-from spark_reprocess.errors import InputError
-from spark_reprocess.spark.allowed_sql import attribute_value, condition
-from spark_reprocess.sql.allowed import FUNCTIONS
+from dlq.archive.messages.frames import SPARK_SCHEMA
+from dlq.errors import InputError
+from dlq.explain.outputs import GROUPS_SCHEMA
+from dlq.sql.allowed import FUNCTIONS
+from spark_reprocess.allowed_sql import attribute_value, condition
 from tests.integration.spark_world import Spark
 from tests.integration.sql_rows import COLUMNS, ROWS
 from tests.support.golden import assert_stored, stored_texts

@@ -11,15 +11,15 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from dlq.archive.messages import frames
+from dlq.archive.messages.frames import read_archive
+from dlq.cli.running import main
+from dlq.explain.findings import ReplayCount, format_predicate
+from dlq.explain.outputs import GROUPS_SCHEMA
+from dlq.plan.plan_file import find_plan
+from dlq.plan.reading import read_plan
 from dlq_replay.wire.context import FailureError
-from spark_reprocess.analysis.outputs import GROUPS_SCHEMA
-from spark_reprocess.archive.messages import frames
-from spark_reprocess.archive.messages.frames import read_archive
-from spark_reprocess.command_line.cli import main
-from spark_reprocess.groups.findings import ReplayCount, format_predicate
-from spark_reprocess.plan.plan_file import find_plan
-from spark_reprocess.plan.reading import read_plan
-from spark_reprocess.spark.allowed_sql import matching
+from spark_reprocess.allowed_sql import matching
 from tests.integration.spark_world import Spark, analyzed, archive_of, parked
 from tests.support.builders import NOW, context, message, text
 from tests.support.event_faults import FAULTS, dead_letters

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from spark_reprocess.archive.messages import frames
-from spark_reprocess.archive.messages.frames import FILE, read_rows
-from spark_reprocess.archive.messages.message_store import message_files
-from spark_reprocess.archive.storage.files import Archive
+from dlq.archive.messages import frames
+from dlq.archive.messages.frames import FILE, read_rows
+from dlq.archive.messages.message_store import message_files
+from dlq.archive.storage.files import Archive
 from tests.integration.spark_world import Spark, archive_of, parked
 
 DRAINS = ("20261121T031502Z-aaaaaa", "20261121T031502Z-bbbbbb", "20261121T031502Z-cccccc")

@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from spark_reprocess.archive.messages.dead_letter_schema import to_row
-from spark_reprocess.archive.messages.message_store import (
+from dlq.archive.messages.dead_letter_schema import to_row
+from dlq.archive.messages.message_store import (
     FILE_MESSAGES,
     rows_of_file,
     write_messages,
 )
-from spark_reprocess.archive.storage.files import Archive, open_archive, open_folder
-from spark_reprocess.archive.storage.s3 import S3Archive
-from spark_reprocess.errors import ArchiveError, InputError
+from dlq.archive.storage.files import Archive, open_archive, open_folder
+from dlq.archive.storage.s3 import S3Archive
+from dlq.errors import ArchiveError, InputError
 from tests.support.aws_models import parse_once
 from tests.support.builders import message
 from tests.support.s3_server import CONFLICT, NOT_FOUND, UNAVAILABLE, S3Fault, S3Server, serve_s3

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from spark_reprocess.archive.ledger.claims import attempt_names
-from spark_reprocess.archive.ledger.erasures import erasures
-from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.command_line.cli import main
+from dlq.archive.ledger.claims import attempt_names
+from dlq.archive.ledger.erasures import erasures
+from dlq.archive.storage.files import Archive
+from dlq.cli.running import main
 from tests.integration.conftest import Capture, MakeQueue
 from tests.integration.spark_world import Spark, archive_of, executed, parked
 from tests.support.approved_plan import planned

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from dlq_cli.command import main
-from dlq_cli.console.reports import change_groups, entry_digest
-from spark_reprocess.analysis.groups.mask import compile_masks
-from spark_reprocess.archive.group_records import read_memory, read_statements
-from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.errors import BusyError
-from spark_reprocess.plan.decision import decide
-from spark_reprocess.plan.plan import Action, PlannedGroup
-from spark_reprocess.plan.plan_file import find_plan
+from dlq.archive.group_records import read_memory, read_statements
+from dlq.archive.storage.files import Archive
+from dlq.cli.command import main
+from dlq.console.reports import change_groups, entry_digest
+from dlq.errors import BusyError
+from dlq.explain.signature.mask import compile_masks
+from dlq.plan.decision import decide
+from dlq.plan.plan import Action, PlannedGroup
+from dlq.plan.plan_file import find_plan
 from tests.integration.conftest import Capture
 from tests.support.console_world import (
     BASE,
@@ -220,7 +220,7 @@ def test_a_race_in_the_middle_is_read_again(archive: Archive) -> None:
 
 
 def test_endless_races_end(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_reprocess.plan.plan_file.PlanFile.replace", lambda *_: False)
+    monkeypatch.setattr("dlq.plan.plan_file.PlanFile.replace", lambda *_: False)
     plan, group = plan_of(archive), group_of(archive, 1)
     seen = {group.group_id: entry_digest(group)}
 

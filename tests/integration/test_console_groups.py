@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from spark_reprocess.analysis.groups.mask import compile_masks
-from spark_reprocess.archive.group_records import add_statement, read_memory, read_notes
-from spark_reprocess.archive.ledger.claims import Claim, Result, close_open_runs
-from spark_reprocess.archive.ledger.disposition import Disposition
-from spark_reprocess.archive.messages.message_index import write_reasons
-from spark_reprocess.archive.messages.message_store import drain_ids
-from spark_reprocess.archive.storage.files import open_archive
-from spark_reprocess.command_line.cli import main
-from spark_reprocess.figures import visible
-from spark_reprocess.groups.triage import Statement
-from spark_reprocess.plan.plan import Plan
+from dlq.archive.group_records import add_statement, read_memory, read_notes
+from dlq.archive.ledger.claims import Claim, Result, close_open_runs
+from dlq.archive.ledger.disposition import Disposition
+from dlq.archive.messages.message_index import write_reasons
+from dlq.archive.messages.message_store import drain_ids
+from dlq.archive.storage.files import open_archive
+from dlq.cli.running import main
+from dlq.explain.signature.mask import compile_masks
+from dlq.explain.triage import Statement
+from dlq.figures import visible
+from dlq.plan.plan import Plan
 from tests.integration.conftest import Capture
 from tests.support.approved_plan import planned
 from tests.support.builders import queue_url

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_reprocess.archive.messages.message_index import shown_table
-from spark_reprocess.archive.storage.files import Archive, open_archive
+from dlq.archive.messages.message_index import shown_table
+from dlq.archive.storage.files import Archive, open_archive
 from tests.support.console_world import a_dead_letter, archive_with, console_of, opened, plan_of
 from tests.support.s3_server import S3Server, serve_s3
 

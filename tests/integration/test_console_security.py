@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from dlq_cli.console.security import HEADERS
-from spark_reprocess.archive.storage.files import Archive
+from dlq.archive.storage.files import Archive
+from dlq.console.security import HEADERS
 from tests.support.console_world import (
     BASE,
     HERE,
@@ -219,7 +219,7 @@ def test_a_fault_of_ours_ends_one_request_alone(
         raise RuntimeError("secret of a message")
 
     with monkeypatch.context() as patched:
-        patched.setattr("dlq_cli.console.reports.read_report", fail)
+        patched.setattr("dlq.console.reports.read_report", fail)
         answer = browser.get("/")
 
     assert answer.status_code == 500

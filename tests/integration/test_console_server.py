@@ -17,11 +17,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from dlq_cli.console import app
-from dlq_cli.console.app import MOST_CONNECTIONS, PromptProtocol
-from dlq_cli.console.security import Session
-from dlq_cli.verbs.console import open_in_browser
-from spark_reprocess.archive.storage.files import Archive
+from dlq.archive.storage.files import Archive
+from dlq.cli.verbs.console import open_in_browser
+from dlq.console import app
+from dlq.console.app import MOST_CONNECTIONS, PromptProtocol
+from dlq.console.security import Session
 from tests.support.console_world import (
     a_dead_letter,
     archive_with,

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from dlq_cli.console.work import KEPT_AGE, Work, Works
-from spark_reprocess.archive.storage.files import open_archive
-from spark_reprocess.errors import ArchiveError, InputError
+from dlq.archive.storage.files import open_archive
+from dlq.console.work import KEPT_AGE, Work, Works
+from dlq.errors import ArchiveError, InputError
 
 ROOT = Path(__file__).resolve().parents[2]
 PROCESS = (sys.executable, "-m", "tests.support.work_process")
@@ -215,7 +215,7 @@ def test_place_is_that_of_the_archive_below_the_state_folder(tmp_path: Path) -> 
 CONSOLE = """
 import sys, time
 from pathlib import Path
-from dlq_cli.console.work import Works
+from dlq.console.work import Works
 
 works = Works(Path(sys.argv[1]), process=(sys.executable, "-m", "tests.support.work_process"))
 print(works.start(works.make_id(), ["sleep"]).work_id, flush=True)

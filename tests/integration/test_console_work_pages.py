@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from dlq_cli.console.work import Works
-from spark_reprocess.inspect.status import DlqStatus, StatusOptions, status
+from dlq.console.work import Works
+from dlq.inspect.status import DlqStatus, StatusOptions, status
 from tests.support.console_works import PARKED, QUEUES, DeadWorks, a_problem, redrive_answer
 from tests.support.console_world import (
     BASE,
@@ -249,7 +249,7 @@ def test_counts_say_what_is_known_of_the_circuit_breaker(
     world: DeadWorks, monkeypatch: pytest.MonkeyPatch, dlq: DlqStatus, shown: str, hidden: str
 ) -> None:
     counted = replace(status(StatusOptions(world.archive.root)), dlq=dlq)
-    monkeypatch.setattr("dlq_cli.console.pages.work_pages.status", lambda _: counted)
+    monkeypatch.setattr("dlq.console.pages.work_pages.status", lambda _: counted)
 
     page = world.browser.get("/works/counts").text
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_reprocess.archive.messages.message_store import FILE_MESSAGES
-from spark_reprocess.command_line.cli import main
-from spark_reprocess.drain.drain import DrainOptions, drain, rules_by_task
+from dlq.archive.messages.message_store import FILE_MESSAGES
+from dlq.cli.running import main
+from dlq.drain.drain import DrainOptions, drain, rules_by_task
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import Spark, entry_of, parked, receive_all
 from tests.support.small_jobs import DRAIN

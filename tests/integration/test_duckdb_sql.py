@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 
-from spark_reprocess.errors import InputError
-from spark_reprocess.spark.allowed_sql import attribute_value
-from spark_reprocess.sql.allowed import checked
-from spark_reprocess.sql.duckdb_engine import values
-from spark_reprocess.sql.duckdb_sql import NEEDS_SPARK, for_duckdb
-from spark_reprocess.sql.spark_functions import NeedsSparkError, lower, upper
+from dlq.errors import InputError
+from dlq.sql.allowed import checked
+from dlq.sql.duckdb_engine import values
+from dlq.sql.duckdb_sql import NEEDS_SPARK, for_duckdb
+from dlq.sql.spark_functions import NeedsSparkError, lower, upper
+from spark_reprocess.allowed_sql import attribute_value
 from tests.integration.spark_world import Spark
 from tests.integration.sql_rows import COLUMNS, ROWS, comparable, long_rows, odd_rows
 from tests.support.golden import stored_texts

@@ -7,9 +7,9 @@ from textwrap import indent
 
 import pytest
 
+from dlq.cli.running import main
+from dlq.errors import InputError
 from dlq_replay.wire.attributes import MessageAttribute
-from spark_reprocess.command_line.cli import main
-from spark_reprocess.errors import InputError
 from tests.integration.conftest import MakeQueue
 from tests.integration.desk import MakeDesk
 from tests.integration.spark_world import OWN, Spark, archive_of, bodies, parked, receive_all

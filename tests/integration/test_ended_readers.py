@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_reprocess.archive.storage.files import Archive
+from dlq.archive.storage.files import Archive
 from tests.support.parked_orders import archived, order, plan_of
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +40,7 @@ def run(
         "DLQ_ARCHIVE": archive.root,
     }
     given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
-    command = [sys.executable, "-m", "dlq_cli", *words]
+    command = [sys.executable, "-m", "dlq", *words]
     return subprocess.run(command, cwd=ROOT, env=environment, text=True, check=False, **given)  # type: ignore[call-overload, no-any-return]
 
 

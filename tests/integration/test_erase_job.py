@@ -12,20 +12,20 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from dlq.archive.ledger.erasures import erasures
+from dlq.archive.messages.frames import column_texts, read_archive
+from dlq.archive.storage.files import Archive, open_archive
+from dlq.aws.clients import aws_client
+from dlq.cli.running import main
+from dlq.erase import erase as erase_module
+from dlq.erase.erase import EraseOptions, EraseSummary, erase
+from dlq.errors import ArchiveError, BusyError, InputError
+from dlq.explain.analyze import AnalyzeOptions, analyze
+from dlq.redrive.redrive_values import RestoreOptions
+from dlq.redrive.restore import restore
+from dlq.stack.glue_runs import read_result
 from dlq_replay.wire.context import FailureError
 from dlq_replay.wire.message import SendEntry
-from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
-from spark_reprocess.archive.ledger.erasures import erasures
-from spark_reprocess.archive.messages.frames import column_texts, read_archive
-from spark_reprocess.archive.storage.files import Archive, open_archive
-from spark_reprocess.aws.clients import aws_client
-from spark_reprocess.command_line.cli import main
-from spark_reprocess.erase import erase as erase_module
-from spark_reprocess.erase.erase import EraseOptions, EraseSummary, erase
-from spark_reprocess.errors import ArchiveError, BusyError, InputError
-from spark_reprocess.glue_job import read_result
-from spark_reprocess.redrive.redrive_values import RestoreOptions
-from spark_reprocess.redrive.restore import restore
 from tests.integration.conftest import Capture, MakeQueue
 from tests.integration.spark_world import (
     Spark,

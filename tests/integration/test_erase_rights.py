@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
+from dlq.archive.ledger.disposition import Disposition
+from dlq.archive.messages.dead_letter_schema import to_row
+from dlq.archive.messages.message_store import write_messages
+from dlq.archive.storage.files import open_archive
+from dlq.aws.clients import aws_client
+from dlq.cli.running import main
+from dlq.stack.glue_runs import store_command
 from dlq_replay.wire.message import Message
-from spark_reprocess.archive.ledger.disposition import Disposition
-from spark_reprocess.archive.messages.dead_letter_schema import to_row
-from spark_reprocess.archive.messages.message_store import write_messages
-from spark_reprocess.archive.storage.files import open_archive
-from spark_reprocess.aws.clients import aws_client
-from spark_reprocess.command_line.cli import main
-from spark_reprocess.glue_job import store_command
 from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import as_list
 from tests.integration.spark_world import Spark, analyzed, parked

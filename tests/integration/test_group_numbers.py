@@ -5,7 +5,7 @@ from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from spark_reprocess.analysis.groups.groups import different_messages, group_rows, tallies
+from dlq.explain.groups import different_messages, group_rows, tallies
 from tests.integration.spark_world import Spark
 
 _COLUMNS = (

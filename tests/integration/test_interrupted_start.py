@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from dlq_cli.console.work import Works
-from spark_reprocess.command_line import cli
+from dlq.cli import running
+from dlq.console.work import Works
 from tests.support.parked_orders import archived, order
 from tests.support.processes import Family
 from tests.support.small_jobs import ANALYZE
@@ -89,11 +89,11 @@ sys.meta_path.insert(0, Interrupts())
 @pytest.mark.parametrize(
     ("entry", "start"),
     [
-        ("dlq_cli.__main__", ("-m", "dlq_cli")),
-        ("dlq_cli.__main__", ("-c", "from dlq_cli.__main__ import program; program()")),
+        ("dlq.cli", ("-m", "dlq")),
+        ("dlq.cli", ("-c", "from dlq.cli import program; program()")),
         ("spark_reprocess.__main__", ("-m", "spark_reprocess")),
     ],
-    ids=["dlq_cli", "dlq", "spark_reprocess"],
+    ids=["module", "script", "spark_reprocess"],
 )
 def test_ctrl_c_while_a_command_is_loaded_needs_no_traceback(
     tmp_path: Path, entry: str, start: tuple[str, str], imports: int
@@ -116,7 +116,7 @@ def test_ctrl_c_while_a_command_is_loaded_needs_no_traceback(
     assert ended.stderr == "dlq: interrupted; nothing is lost, run the same command again\n"
 
 
-@pytest.mark.parametrize("program", ["dlq_cli", "spark_reprocess"])
+@pytest.mark.parametrize("program", ["dlq", "spark_reprocess"])
 def test_arrow_takes_the_allocator_of_the_system_in_our_own_programs(
     tmp_path: Path, program: str
 ) -> None:
@@ -154,7 +154,7 @@ def test_an_interrupted_start_leaves_no_java_behind(
     tmp_path: Path, environment: dict[str, str], family: Family, number: signal.Signals
 ) -> None:
     archive = archived(tmp_path, [order(1)])
-    command = [sys.executable, "-m", "dlq_cli", *ANALYZE, "--archive", archive.root]
+    command = [sys.executable, "-m", "dlq", *ANALYZE, "--archive", archive.root]
     errors = tmp_path / "errors"
     with (
         errors.open("w") as stream,
@@ -204,10 +204,10 @@ def test_another_ctrl_c_while_the_first_is_answered_changes_nothing(
     def interrupted() -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "print_error", answer)
+    monkeypatch.setattr(running, "print_error", answer)
     handler = signal.getsignal(signal.SIGINT)
 
-    assert cli.exit_code_of(interrupted) == 130
+    assert running.exit_code_of(interrupted) == 130
 
     assert answers == ["interrupted; nothing is lost, run the same command again"]
     assert signal.getsignal(signal.SIGINT) == handler

@@ -10,9 +10,9 @@ from typing import Any, cast
 import pytest
 from pyspark import SparkJobInfo
 
-from spark_reprocess.spark import interrupts
-from spark_reprocess.spark.failures import SPARK_FAILURES, condition_and_sentence
-from spark_reprocess.spark.interrupts import CANCELLED, cancel_jobs_on_interrupt
+from spark_reprocess import interrupts
+from spark_reprocess.failures import SPARK_FAILURES, condition_and_sentence
+from spark_reprocess.interrupts import CANCELLED, cancel_jobs_on_interrupt
 from tests.integration.spark_world import Spark
 
 

@@ -10,14 +10,14 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from dlq.archive.messages.frames import read_archive
+from dlq.archive.storage.files import open_archive
+from dlq.drain.drain import DrainOptions, drain
 from local_sqs.clock import VirtualClock
 from local_sqs.faults import Effect, Fault
 from local_sqs.model import SqsModel
 from local_sqs.model_queue import ModelQueue
 from local_sqs.server import serve_in_thread
-from spark_reprocess.archive.messages.frames import read_archive
-from spark_reprocess.archive.storage.files import open_archive
-from spark_reprocess.drain.drain import DrainOptions, drain
 from tests.integration.client_at import client_at
 from tests.integration.spark_world import Spark
 from tests.support.builders import entry

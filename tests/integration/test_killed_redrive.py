@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
+from dlq.archive.ledger.claims import Attempt
+from dlq.archive.ledger.disposition import Disposition
+from dlq.archive.ledger.stop import StopCause
+from dlq.redrive.redrive_values import RedriveSummary
 from local_sqs.faults import Effect, Fault
-from spark_reprocess.archive.ledger.claims import Attempt
-from spark_reprocess.archive.ledger.disposition import Disposition
-from spark_reprocess.archive.ledger.stop import StopCause
-from spark_reprocess.redrive.redrive_values import RedriveSummary
 from tests.integration.conftest import Capture
 from tests.integration.desk import SEND, Desk, MakeDesk, standard
 from tests.support.ledgers import attempts_of
@@ -199,7 +199,7 @@ def test_killed_redrive_loses_nothing_and_names_what_may_arrive_twice(
 def test_worker_whose_driver_is_dead_or_frozen_stops_in_good_order(
     job: Job, number: signal.Signals
 ) -> None:
-    """The JVM is frozen, so that nothing but the plan lock can tell the workers."""
+    """The JVM is frozen, so that nothing but the archive lock can tell the workers."""
 
     def orphan() -> None:
         family = job.family.alive()

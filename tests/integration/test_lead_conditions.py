@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
+from dlq.archive.messages.frames import read_archive
+from dlq.explain.leads.features import COLUMNS, features_of, path_text
+from dlq.explain.leads.lead_format import condition
+from dlq.explain.leads.predicates import feature_table
 from dlq_replay.wire.attributes import MessageAttribute
-from spark_reprocess.analysis.leads.features import COLUMNS, features_of, path_text
-from spark_reprocess.analysis.leads.lead_format import condition
-from spark_reprocess.analysis.leads.predicates import feature_table
-from spark_reprocess.archive.messages.frames import read_archive
-from spark_reprocess.spark.allowed_sql import condition as condition_of
-from spark_reprocess.spark.allowed_sql import matching
+from spark_reprocess.allowed_sql import condition as condition_of
+from spark_reprocess.allowed_sql import matching
 from tests.integration.spark_world import Spark, archive_of
 from tests.support.builders import message, text
 

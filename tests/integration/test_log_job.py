@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from dlq.archive.messages import frames
+from dlq.archive.storage.files import Archive
+from dlq.cli.running import main
+from dlq.erase.erase import EraseOptions, erase
+from dlq.explain import log_search
+from dlq.explain.logs.reading import LogReading
 from dlq_replay.rules.failures import Failure
-from spark_reprocess.analysis import log_search
-from spark_reprocess.archive.messages import frames
-from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.command_line.cli import main
-from spark_reprocess.erase.erase import EraseOptions, erase
-from spark_reprocess.logs.reading import LogReading
 from tests.integration.spark_world import Spark, analyzed, archive_of, parked
 from tests.support.builders import NOW, context, message
 

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
+from dlq.archive.storage.files import Archive
+from dlq.drain.drain import DrainOptions, drain
+from dlq.errors import InputError
+from dlq.redrive.redrive_values import RedriveSummary, RestoreOptions
+from dlq.redrive.restore import restore
+from dlq.run import RunOptions, RunSummary
 from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.wire.context import FailureError
 from dlq_replay.wire.message import Message
-from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.drain.drain import DrainOptions, drain
-from spark_reprocess.errors import InputError
-from spark_reprocess.redrive.redrive_values import RedriveSummary, RestoreOptions
-from spark_reprocess.redrive.restore import restore
-from spark_reprocess.run import RunOptions, RunSummary
 from tests.integration.conftest import MakeQueue
 from tests.integration.desk import ScheduledRuns
 from tests.integration.spark_world import (

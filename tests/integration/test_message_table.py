@@ -9,18 +9,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_reprocess.analysis.message_table import with_positions
-from spark_reprocess.archive.ledger.claims import in_order_units
-from spark_reprocess.archive.messages.dead_letter_schema import ORDER_COLUMNS
-from spark_reprocess.archive.messages.frames import FILE
-from spark_reprocess.archive.messages.message_index import read_table_columns, table_folder
-from spark_reprocess.archive.messages.message_store import drain_of
-from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.archive.storage.table_parts import table_digest
-from spark_reprocess.errors import InputError
-from spark_reprocess.plan.plan import Plan
-from spark_reprocess.plan.reading import read_plan
-from spark_reprocess.redrive.ids import order
+from dlq.archive.ledger.claims import in_order_units
+from dlq.archive.messages.dead_letter_schema import ORDER_COLUMNS
+from dlq.archive.messages.frames import FILE
+from dlq.archive.messages.message_index import read_table_columns, table_folder
+from dlq.archive.messages.message_store import drain_of
+from dlq.archive.storage.files import Archive
+from dlq.archive.storage.table_parts import table_digest
+from dlq.errors import InputError
+from dlq.explain.message_table import with_positions
+from dlq.plan.plan import Plan
+from dlq.plan.reading import read_plan
+from dlq.redrive.ids import order
 from tests.integration.desk import MakeDesk, standard
 from tests.integration.spark_world import Spark, analyzed, archive_of, parked
 from tests.support.approved_plan import numbered_by_the_rule, planned

@@ -10,12 +10,12 @@ from typing import NoReturn
 import pytest
 import yaml
 
-from dlq_cli.command import main
+from dlq.archive.group_records import add_statement
+from dlq.archive.storage.files import Archive
+from dlq.cli import spark_session
+from dlq.cli.command import main
+from dlq.explain.triage import Statement
 from dlq_replay.aws.sqs import SqsQueue
-from spark_reprocess.archive.group_records import add_statement
-from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.command_line import spark_session
-from spark_reprocess.groups.triage import Statement
 from tests.integration.conftest import Capture, MakeQueue
 from tests.support.parked_orders import archived, order, plan_of
 

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from spark_reprocess.archive.ledger.claims import Claim, Result, timestamp
-from spark_reprocess.archive.ledger.disposition import Disposition
-from spark_reprocess.archive.ledger.erasures import Erasure, mark_done, record_erasure
-from spark_reprocess.archive.ledger.open_set import read_messages
-from spark_reprocess.archive.ledger.run_results import write_result_files
-from spark_reprocess.archive.messages.dead_letter_schema import to_row
-from spark_reprocess.archive.messages.message_store import remove_messages, write_messages
-from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.command_line.cli import main
+from dlq.archive.ledger.claims import Claim, Result, timestamp
+from dlq.archive.ledger.disposition import Disposition
+from dlq.archive.ledger.erasures import Erasure, mark_done, record_erasure
+from dlq.archive.ledger.open_set import read_messages
+from dlq.archive.ledger.run_results import write_result_files
+from dlq.archive.messages.dead_letter_schema import to_row
+from dlq.archive.messages.message_store import remove_messages, write_messages
+from dlq.archive.storage.files import Archive
+from dlq.cli.running import main
 from tests.integration.conftest import Capture
 from tests.support.builders import queue_url
 from tests.support.console_world import (

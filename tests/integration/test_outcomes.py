@@ -12,24 +12,24 @@ from typing import Any
 
 import pytest
 
-from dlq_cli.console.pages.work_pages import STOP_POLLING
-from dlq_cli.console.site import Console
-from dlq_cli.console.work import Works
+from dlq.archive.ledger.claims import RunRecord, record_run
+from dlq.archive.ledger.disposition import Disposition
+from dlq.archive.ledger.run_results import write_result_files
+from dlq.archive.ledger.stop import Stop, StopCause, record_stop
+from dlq.archive.storage.files import Archive
+from dlq.cli.running import main
+from dlq.cli.terminal import print_line
+from dlq.cli.verbs.redrive import exit_code_of_watch, print_watched
+from dlq.console.pages.work_pages import STOP_POLLING
+from dlq.console.site import Console
+from dlq.console.work import Works
+from dlq.inspect.outcomes import Outcome
+from dlq.plan.ramp import LastCount, Steps
+from dlq.redrive.redrive_values import RedriveOptions
+from dlq.redrive.sending.stop_signals import Clock
+from dlq.redrive.watch import Watch
 from dlq_replay.aws.returns_table import ReturnsTable
 from local_sqs.clock import VirtualClock
-from spark_reprocess.archive.ledger.claims import RunRecord, record_run
-from spark_reprocess.archive.ledger.disposition import Disposition
-from spark_reprocess.archive.ledger.run_results import write_result_files
-from spark_reprocess.archive.ledger.stop import Stop, StopCause, record_stop
-from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.command_line.cli import main
-from spark_reprocess.command_line.terminal import print_line
-from spark_reprocess.command_line.verbs.redrive import exit_code_of_watch, print_watched
-from spark_reprocess.inspect.outcomes import Outcome
-from spark_reprocess.ramp import LastCount, Steps
-from spark_reprocess.redrive.redrive_values import RedriveOptions
-from spark_reprocess.redrive.sending.stop_signals import Clock
-from spark_reprocess.watch import Watch
 from tests.integration.conftest import Capture, MakeQueue
 from tests.integration.spark_world import Spark
 from tests.support.console_works import DeadWorks, redrive_answer

@@ -4,11 +4,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from spark_reprocess.analysis.analyze import check_conditions, rules_by_group
-from spark_reprocess.analysis.outputs import GROUPS_SCHEMA
-from spark_reprocess.errors import InputError
-from spark_reprocess.groups.grouping import OTHERS, OTHERS_TITLE
-from spark_reprocess.plan.policy import read_policy
+from dlq.errors import InputError
+from dlq.explain.analyze import check_conditions, rules_by_group
+from dlq.explain.grouping import OTHERS, OTHERS_TITLE
+from dlq.explain.outputs import GROUPS_SCHEMA
+from dlq.plan.policy import read_policy
 from tests.integration.spark_world import Spark
 
 ROOT = Path(__file__).parents[2]

@@ -14,6 +14,20 @@ from typing import Any
 import pytest
 import yaml
 
+from dlq.archive.group_records import add_statement
+from dlq.archive.ledger.stop import Stop, StopCause
+from dlq.archive.lock import ArchiveLock, LockHolder, LockUse, archive_lock
+from dlq.archive.storage.files import new_id, open_archive
+from dlq.cli.verb import NOT_ALL_SENT
+from dlq.cli.verbs.redrive import exit_code_of
+from dlq.errors import BusyError, InputError
+from dlq.explain.triage import Statement
+from dlq.plan.ramp import Forecast, Step, Steps, Verdict, last_counts
+from dlq.redrive.redrive import redrive
+from dlq.redrive.redrive_values import RedriveOptions, RedriveSummary
+from dlq.redrive.sending.stop_signals import Clock
+from dlq.run import NOT_REDRIVEN_BEFORE, RunOptions
+from dlq.run import run as scheduled_run
 from dlq_replay.aws.returns_table import ReturnsTable
 from dlq_replay.wire.attributes import MessageAttribute
 from dlq_replay.wire.context import FailureError
@@ -22,20 +36,6 @@ from local_sqs.clock import VirtualClock
 from local_sqs.faults import Effect, Fault
 from local_sqs.model import SqsModel
 from local_sqs.server import serve_in_thread
-from spark_reprocess.archive.group_records import add_statement
-from spark_reprocess.archive.ledger.stop import Stop, StopCause
-from spark_reprocess.archive.plan_lock import LockHolder, LockUse, PlanLock, plan_lock
-from spark_reprocess.archive.storage.files import new_id, open_archive
-from spark_reprocess.command_line.verb import NOT_ALL_SENT
-from spark_reprocess.command_line.verbs.redrive import exit_code_of
-from spark_reprocess.errors import BusyError, InputError
-from spark_reprocess.groups.triage import Statement
-from spark_reprocess.ramp import Forecast, Step, Steps, Verdict, last_counts
-from spark_reprocess.redrive.redrive import redrive
-from spark_reprocess.redrive.redrive_values import RedriveOptions, RedriveSummary
-from spark_reprocess.redrive.sending.stop_signals import Clock
-from spark_reprocess.run import NOT_REDRIVEN_BEFORE, RunOptions
-from spark_reprocess.run import run as scheduled_run
 from tests.integration.client_at import client_at
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (
@@ -274,7 +274,7 @@ def test_nobody_consumes_so_the_run_ends_and_a_later_one_goes_on(
     assert exit_code_of(summary) == NOT_ALL_SENT
     assert {*job.verdicts(summary).values()} == {Verdict.UNKNOWN}
     assert summary.counts == {"sent": 2, "not_reached": 18}
-    with plan_lock(job.archive, LockHolder("another", LockUse.SEND, "another plan", "me")):
+    with archive_lock(job.archive, LockHolder("another", LockUse.SEND, "another plan", "me")):
         pass
 
     # Three days later: more minutes than CloudWatch has points in an answer.
@@ -376,11 +376,11 @@ def test_a_run_that_waits_for_a_verdict_gives_the_lock_back_and_ends_if_another_
     job: Job, world: RampWorld, use: LockUse
 ) -> None:
     job.begin(two_groups())
-    others: list[PlanLock] = []
+    others: list[ArchiveLock] = []
 
     def act() -> None:
         if len(world.handled) == 2 and not others:
-            with plan_lock(job.archive, LockHolder("another", use, "plan p-2", "you")) as lock:
+            with archive_lock(job.archive, LockHolder("another", use, "plan p-2", "you")) as lock:
                 others.append(lock)
 
     world.last = act
@@ -407,10 +407,8 @@ def test_return_after_a_verdict_stops_its_group_within_the_last_step(
     job.begin(messages)
     late = job.groups["TimeoutError"]
     # Two steps, of which the second takes long.
-    monkeypatch.setattr(
-        "spark_reprocess.redrive.verdicts.step_size", lambda sent, n: n if sent else 1
-    )
-    monkeypatch.setattr("spark_reprocess.redrive.execution._TROUBLE_SECONDS", 0.05)
+    monkeypatch.setattr("dlq.redrive.verdicts.step_size", lambda sent, n: n if sent else 1)
+    monkeypatch.setattr("dlq.redrive.execution._TROUBLE_SECONDS", 0.05)
 
     def slowly() -> None:
         if len(world.handled) == 2:

@@ -9,16 +9,16 @@ from pathlib import Path
 import boto3
 import pytest
 
+from dlq import memory
+from dlq.archive.ledger.claims import Claim, close_open_runs, timestamp
+from dlq.archive.ledger.open_set import read_messages
+from dlq.archive.messages.message_index import read_table_columns
+from dlq.cli.running import main
+from dlq.errors import InputError
+from dlq.plan.plan_file import find_plan
+from dlq.plan.reading import read_plan
+from dlq.redrive.resolving import resolve
 from dlq_replay.wire.message import Message
-from spark_reprocess import memory
-from spark_reprocess.archive.ledger.claims import Claim, close_open_runs, timestamp
-from spark_reprocess.archive.ledger.open_set import read_messages
-from spark_reprocess.archive.messages.message_index import read_table_columns
-from spark_reprocess.command_line.cli import main
-from spark_reprocess.errors import InputError
-from spark_reprocess.plan.plan_file import find_plan
-from spark_reprocess.plan.reading import read_plan
-from spark_reprocess.redrive.resolving import resolve
 from tests.integration.conftest import MakeQueue
 from tests.integration.desk import Desk, MakeDesk, standard
 from tests.integration.spark_world import Spark, analyzed, archive_of, parked, receive_all, reported

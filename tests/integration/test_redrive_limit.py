@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from dlq.aws.clients import aws_client, breaker_table
+from dlq.redrive.redrive_values import RedriveSummary
 from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.rules.breaker import Update
 from dlq_replay.wire.message import Message
-from spark_reprocess.aws.clients import aws_client, breaker_table
-from spark_reprocess.redrive.redrive_values import RedriveSummary
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import Spark, archive_of, executed, parked, receive_all
 from tests.support.approved_plan import planned

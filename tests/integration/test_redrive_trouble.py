@@ -6,11 +6,11 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from dlq.archive.ledger.disposition import Disposition
+from dlq.archive.ledger.stop import StopCause
+from dlq.cli.running import main
+from dlq.erase.erase import EraseOptions, erase
 from local_sqs.faults import Effect
-from spark_reprocess.archive.ledger.disposition import Disposition
-from spark_reprocess.archive.ledger.stop import StopCause
-from spark_reprocess.command_line.cli import main
-from spark_reprocess.erase.erase import EraseOptions, erase
 from tests.integration.conftest import Capture
 from tests.integration.desk import SEND, MakeDesk, standard
 from tests.integration.spark_world import parked, receive_all

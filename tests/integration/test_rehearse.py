@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from dlq_cli.command import main
-from spark_reprocess.archive.ledger.disposition import Disposition
-from spark_reprocess.archive.storage.files import Archive
+from dlq.archive.ledger.disposition import Disposition
+from dlq.archive.storage.files import Archive
+from dlq.cli.command import main
 from tests.support.builders import context, message, queue_arn
 from tests.support.ledgers import settle
 from tests.support.parked_orders import archived, order, plan_of

@@ -10,19 +10,19 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from dlq.archive.group_records import read_memory
+from dlq.archive.messages import frames
+from dlq.archive.storage.files import Archive
+from dlq.archive.storage.local import LocalArchive
+from dlq.cli.running import main
+from dlq.errors import ArchiveError
+from dlq.explain import grouping
+from dlq.explain.analyze import AnalyzeOptions, analyze
+from dlq.explain.findings import Findings
+from dlq.plan.plan_file import find_plan
+from dlq.plan.policy import read_policy
 from dlq_replay.wire.context import FailureError
 from dlq_replay.wire.message import Message
-from spark_reprocess.analysis.analyze import AnalyzeOptions, analyze
-from spark_reprocess.archive.group_records import read_memory
-from spark_reprocess.archive.messages import frames
-from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.archive.storage.local import LocalArchive
-from spark_reprocess.command_line.cli import main
-from spark_reprocess.errors import ArchiveError
-from spark_reprocess.groups import grouping
-from spark_reprocess.groups.findings import Findings
-from spark_reprocess.plan.plan_file import find_plan
-from spark_reprocess.plan.policy import read_policy
 from tests.integration.conftest import Capture
 from tests.integration.spark_world import Spark, analyzed, archive_of, recorded_as_sent
 from tests.support.builders import context, message

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from dlq.archive.ledger.open_set import first_rows_of
+from dlq.archive.ledger.run_results import ledger_files
+from dlq.cli.running import main
+from dlq.redrive import restore as restore_module
+from dlq.redrive.redrive_values import RedriveSummary, RestoreOptions
+from dlq.redrive.restore import restore
 from dlq_replay.wire.message import Message
-from spark_reprocess.archive.ledger.open_set import first_rows_of
-from spark_reprocess.archive.ledger.run_results import ledger_files
-from spark_reprocess.command_line.cli import main
-from spark_reprocess.redrive import restore as restore_module
-from spark_reprocess.redrive.redrive_values import RedriveSummary, RestoreOptions
-from spark_reprocess.redrive.restore import restore
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import Spark, analyzed, archive_of, executed, parked, receive_all
 from tests.support.approved_plan import planned
 
 if TYPE_CHECKING:
-    from spark_reprocess.archive.storage.files import Archive
+    from dlq.archive.storage.files import Archive
 
 
 def restored(spark: Spark, archive: "Archive", url: str, **options: object) -> RedriveSummary:

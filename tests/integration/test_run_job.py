@@ -13,17 +13,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dlq.archive.lock import LockHolder, LockUse, archive_lock
+from dlq.archive.messages.message_store import drain_ids
+from dlq.archive.storage.files import open_archive
+from dlq.aws.actor import JOB_RUN_ID
+from dlq.cli.running import main
+from dlq.errors import InputError
+from dlq.plan.reading import read_plan
+from dlq.redrive.sending.stop_signals import Clock
+from dlq.run import Pending, RunSummary, run
+from dlq.stack.glue_runs import RunResult, read_result
 from dlq_replay.wire.context import FailureError
-from spark_reprocess.archive.messages.message_store import drain_ids
-from spark_reprocess.archive.plan_lock import LockHolder, LockUse, plan_lock
-from spark_reprocess.archive.storage.files import open_archive
-from spark_reprocess.aws.actor import JOB_RUN_ID
-from spark_reprocess.command_line.cli import main
-from spark_reprocess.errors import InputError
-from spark_reprocess.glue_job import RunResult, read_result
-from spark_reprocess.plan.reading import read_plan
-from spark_reprocess.redrive.sending.stop_signals import Clock
-from spark_reprocess.run import Pending, RunSummary, run
 from tests.integration.conftest import MakeQueue
 from tests.integration.desk import ScheduledRuns
 from tests.integration.spark_world import Spark, archive_of, bodies, parked, receive_all
@@ -240,7 +240,7 @@ def test_only_a_run_that_emptied_the_parked_queue_says_when(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The age of what is parked counts from it. A drain has a share of the time budget alone."""
-    monkeypatch.setattr("spark_reprocess.run._DRAIN_SHARE", 1e-5)
+    monkeypatch.setattr("dlq.run._DRAIN_SHARE", 1e-5)
 
     def drained_at(**changes: Any) -> str:
         installation.run(policy=None, execute=False, **changes)
@@ -285,7 +285,7 @@ def test_a_run_waits_for_an_operators_redrive_as_long_as_its_time_budget_allows(
 
     with ExitStack() as operators_redrive:
         operators_redrive.enter_context(
-            plan_lock(open_archive(installation.archive), operator, lock_seconds=1)
+            archive_lock(open_archive(installation.archive), operator, lock_seconds=1)
         )
         clock = Clock(wait=lambda *_: operators_redrive.close())
         options = installation.options(time_budget_seconds=3600)
@@ -304,7 +304,7 @@ def test_a_run_that_meets_an_operators_redrive_does_the_rest_and_says_so(
     archive = open_archive(installation.archive)
     operator = LockHolder("run-0", LockUse.SEND, "plan p-1", "somebody")
 
-    with plan_lock(archive, operator):
+    with archive_lock(archive, operator):
         summary = installation.run()
         exit_code = main(installation.argv)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from spark_reprocess.archive.ledger.claims import plan_folder
-from spark_reprocess.archive.ledger.open_set import OPEN_SET
-from spark_reprocess.archive.ledger.run_results import ledger_files
-from spark_reprocess.archive.storage import files
-from spark_reprocess.inspect.status import StatusOptions, status
+from dlq.archive.ledger.claims import plan_folder
+from dlq.archive.ledger.open_set import OPEN_SET
+from dlq.archive.ledger.run_results import ledger_files
+from dlq.archive.storage import files
+from dlq.inspect.status import StatusOptions, status
 from tests.integration.desk import MakeDesk, standard
 from tests.integration.spark_world import LoggedReads
 from tests.support.ledgers import attempts_of

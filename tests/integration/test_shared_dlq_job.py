@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dlq.archive.ledger.claims import find_runs
+from dlq.archive.messages.frames import read_archive
+from dlq.archive.storage.files import open_archive
+from dlq.drain.drain import DrainOptions, drain
 from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.backoff import Backoff
 from dlq_replay.replaying.sending import Confirmed
 from dlq_replay.rules.outgoing import parked_entry
 from dlq_replay.rules.policy import QueueLimits, ReplayPolicy
 from dlq_replay.wire.addresses import QueueAddress
-from spark_reprocess.archive.ledger.claims import find_runs
-from spark_reprocess.archive.messages.frames import read_archive
-from spark_reprocess.archive.storage.files import open_archive
-from spark_reprocess.drain.drain import DrainOptions, drain
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import Spark, analyzed, bodies, executed, receive_all
 from tests.support.approved_plan import approve

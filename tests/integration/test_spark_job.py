@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from dlq.archive.storage.files import Archive, open_archive
+from dlq.cli.running import main
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
 from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE
-from spark_reprocess.archive.storage.files import Archive, open_archive
-from spark_reprocess.command_line.cli import main
 from tests.integration.conftest import Capture, MakeQueue
 from tests.integration.spark_world import OWN, Spark, bodies, entry_of, parked, receive_all
 from tests.support.small_jobs import DRAIN, QUICK_JVM

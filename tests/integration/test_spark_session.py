@@ -10,16 +10,16 @@ import pyspark
 import pytest
 from pyspark import SparkConf, SparkContext
 
-from spark_reprocess.analysis.analyze import analyze
-from spark_reprocess.archive.messages.frames import tuned
-from spark_reprocess.command_line.cli import main
-from spark_reprocess.command_line.spark_session import report_failure, start_spark
-from spark_reprocess.drain.drain import drain
-from spark_reprocess.errors import InputError
-from spark_reprocess.redrive.redrive import redrive
-from spark_reprocess.redrive.restore import restore
-from spark_reprocess.run import run
-from spark_reprocess.spark.session import under_our_settings
+from dlq.archive.messages.frames import tuned
+from dlq.cli.running import main
+from dlq.cli.spark_session import report_failure, start_spark
+from dlq.drain.drain import drain
+from dlq.errors import InputError
+from dlq.explain.analyze import analyze
+from dlq.redrive.redrive import redrive
+from dlq.redrive.restore import restore
+from dlq.run import run
+from spark_reprocess.session import under_our_settings
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import Spark
 from tests.support.small_jobs import DRAIN
@@ -33,7 +33,7 @@ def test_a_local_session_runs_three_tasks_on_two_processors(spark: Spark) -> Non
 
 def test_its_workers_begin_with_what_their_tasks_load(spark: Spark) -> None:
     in_worker = spark.sparkContext.range(1, numSlices=1).map(
-        lambda _: (gc.get_freeze_count() > 0, "spark_reprocess.redrive.redrive" in sys.modules)
+        lambda _: (gc.get_freeze_count() > 0, "dlq.redrive.redrive" in sys.modules)
     )
 
     assert in_worker.first() == (True, True)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from spark_reprocess.archive.messages.frames import column_texts, read_archive
-from spark_reprocess.command_line.cli import main
+from dlq.archive.messages.frames import column_texts, read_archive
+from dlq.cli.running import main
 from tests.integration.conftest import Capture, MakeQueue
 from tests.integration.desk import MakeDesk
 from tests.integration.spark_world import Spark, analyzed, archive_of, parked, receive_all

@@ -19,17 +19,17 @@ import boto3
 import pytest
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 
-from dlq_cli.command import main
-from dlq_cli.on_glue import STOP_SECONDS, run_job
-from dlq_cli.verbs.console import VERB as CONSOLE
-from dlq_cli.verbs.console import console_of
-from dlq_cli.verbs.trigger import ResumedQueue, pause, resume
+from dlq.archive.storage.files import open_archive
+from dlq.archive.storage.local import LocalArchive
+from dlq.aws.clients import aws_client, aws_session, sqs_client
+from dlq.cli.command import main
+from dlq.cli.on_glue import STOP_SECONDS, run_job
+from dlq.cli.verbs.console import VERB as CONSOLE
+from dlq.cli.verbs.console import console_of
+from dlq.cli.verbs.trigger import ResumedQueue, pause, resume
+from dlq.errors import ArchiveError, InputError
 from dlq_replay.aws.breaker_table import DynamoDbBreaker
 from dlq_replay.rules.breaker import Update
-from spark_reprocess.archive.storage.files import open_archive
-from spark_reprocess.archive.storage.local import LocalArchive
-from spark_reprocess.aws.clients import aws_client, aws_session, sqs_client
-from spark_reprocess.errors import ArchiveError, InputError
 from tests.contract.cloudformation import Stack
 from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import KEYS, TEMPLATE, statements_of

@@ -6,15 +6,15 @@ from typing import ClassVar, NoReturn
 
 import pytest
 
-from dlq_cli.command import main as dlq
-from spark_reprocess.archive.ledger.claims import Claim, close_open_runs, timestamp
-from spark_reprocess.archive.ledger.disposition import Disposition
-from spark_reprocess.archive.messages.message_store import remove_messages
-from spark_reprocess.archive.storage.files import MESSAGES, Archive, open_archive
-from spark_reprocess.archive.storage.local import LocalArchive
-from spark_reprocess.aws.clients import QueueCounts
-from spark_reprocess.command_line.cli import main
-from spark_reprocess.inspect.status import StatusOptions, count, status
+from dlq.archive.ledger.claims import Claim, close_open_runs, timestamp
+from dlq.archive.ledger.disposition import Disposition
+from dlq.archive.messages.message_store import remove_messages
+from dlq.archive.storage.files import MESSAGES, Archive, open_archive
+from dlq.archive.storage.local import LocalArchive
+from dlq.aws.clients import QueueCounts
+from dlq.cli.command import main as dlq
+from dlq.cli.running import main
+from dlq.inspect.status import StatusOptions, count, status
 from tests.integration.conftest import Capture, MakeQueue
 from tests.integration.spark_world import archive_of, entry_of, parked
 from tests.support.builders import NOW

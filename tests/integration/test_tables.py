@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from spark_reprocess.archive.messages.frames import read_table, write_table
-from spark_reprocess.archive.storage.files import Archive, open_archive
-from spark_reprocess.archive.storage.table_parts import parts_of
-from spark_reprocess.errors import ArchiveError
-from spark_reprocess.spark.failures import explained
+from dlq.archive.messages.frames import read_table, write_table
+from dlq.archive.storage.files import Archive, open_archive
+from dlq.archive.storage.table_parts import parts_of
+from dlq.errors import ArchiveError
+from spark_reprocess.failures import explained
 from tests.integration.spark_world import Spark
 
 FOLDER = "reports/r/messages.parquet"

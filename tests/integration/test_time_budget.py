@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_reprocess.archive.ledger.stop import Stop, StopCause, recorded_stop
-from spark_reprocess.archive.plan_lock import LockHolder, LockUse, plan_lock
-from spark_reprocess.archive.storage.files import open_archive
-from spark_reprocess.command_line.verb import NOT_ALL_SENT
-from spark_reprocess.command_line.verbs.redrive import exit_code_of
-from spark_reprocess.redrive.sending.stop_signals import Clock
-from spark_reprocess.run import RunSummary, run
+from dlq.archive.ledger.stop import Stop, StopCause, recorded_stop
+from dlq.archive.lock import LockHolder, LockUse, archive_lock
+from dlq.archive.storage.files import open_archive
+from dlq.cli.verb import NOT_ALL_SENT
+from dlq.cli.verbs.redrive import exit_code_of
+from dlq.redrive.sending.stop_signals import Clock
+from dlq.run import RunSummary, run
 from tests.integration.desk import SEND, Desk, MakeDesk, ScheduledRuns
 from tests.integration.spark_world import Spark, parked, receive_all
 from tests.support.ledgers import attempts_of
@@ -31,7 +31,7 @@ def clock(is_over: Callable[[], object]) -> Callable[[], float]:
 
 def is_free(desk: Desk) -> bool:
     """Whether another plan could be carried out at once."""
-    with plan_lock(desk.archive, LockHolder("another", LockUse.SEND, "another plan", "me")):
+    with archive_lock(desk.archive, LockHolder("another", LockUse.SEND, "another plan", "me")):
         return True
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_reprocess.archive.ledger.claims import attempt_names
-from spark_reprocess.archive.storage.local import LocalArchive
-from spark_reprocess.command_line.cli import main
+from dlq.archive.ledger.claims import attempt_names
+from dlq.archive.storage.local import LocalArchive
+from dlq.cli.running import main
 from tests.integration.conftest import Capture, MakeQueue
 from tests.integration.spark_world import Spark, archive_of, bodies, entry_of, parked, receive_all
 from tests.support.approved_plan import planned

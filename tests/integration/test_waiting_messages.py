@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import yaml
 
+from dlq.archive.storage.files import Archive
+from dlq.cli.running import main
+from dlq.run import RunOptions, run
 from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.wire.context import FailureError
 from dlq_replay.wire.message import Message
-from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.command_line.cli import main
-from spark_reprocess.run import RunOptions, run
 from tests.integration.conftest import MakeQueue
 from tests.integration.desk import MakeDesk
 from tests.integration.spark_world import (

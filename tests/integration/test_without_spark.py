@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from spark_reprocess.command_line.verb import SPARK_INSTALL
+from dlq.cli.verb import SPARK_INSTALL
 from tests.support.parked_orders import archived, order, plan_of
 
 PROGRAM = """
@@ -17,11 +17,11 @@ class NotInstalled:
             raise ModuleNotFoundError(name, name=name)
 
 sys.meta_path.insert(0, NotInstalled())
-from dlq_cli.command import ALL_VERBS, cli, main
+from dlq.cli.command import ALL_VERBS, main, running
 failed = [verb for verb in ALL_VERBS if main([verb, "--help"])]
 print("failed:", failed, flush=True)
 print("codes:", [main(["show", *sys.argv[1:]]), main(["redrive", *sys.argv[1:3]])])
-cli.end_process(0)
+running.end_process(0)
 """
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from spark_reprocess.archive.storage.files import open_archive
-from spark_reprocess.drain.drain import DrainOptions, drain
-from spark_reprocess.erase.erase import EraseOptions, erase
-from spark_reprocess.inspect.status import count
-from spark_reprocess.redrive.redrive_values import RestoreOptions
-from spark_reprocess.redrive.restore import restore
+from dlq.archive.storage.files import open_archive
+from dlq.drain.drain import DrainOptions, drain
+from dlq.erase.erase import EraseOptions, erase
+from dlq.inspect.status import count
+from dlq.redrive.redrive_values import RestoreOptions
+from dlq.redrive.restore import restore
 from tests.integration.conftest import MakeQueue
 from tests.integration.desk import MakeDesk, ScheduledRuns, standard
 from tests.integration.spark_world import (

@@ -20,9 +20,7 @@ from typing import Any, BinaryIO
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dlq_replay.replaying.sending import Confirmed, InDoubt, NotSent, Refused, SendResult
-from dlq_replay.wire.message import SendEntry
-from spark_reprocess.archive.ledger.claims import (
+from dlq.archive.ledger.claims import (
     CLOSING,
     RESULTS,
     RUNS,
@@ -31,28 +29,30 @@ from spark_reprocess.archive.ledger.claims import (
     run_path,
     timestamp,
 )
-from spark_reprocess.archive.ledger.disposition import Disposition
-from spark_reprocess.archive.ledger.message_state import entries_of, strongest
-from spark_reprocess.archive.ledger.open_set import claimed_table
-from spark_reprocess.archive.ledger.run_results import (
+from dlq.archive.ledger.disposition import Disposition
+from dlq.archive.ledger.message_state import entries_of, strongest
+from dlq.archive.ledger.open_set import claimed_table
+from dlq.archive.ledger.run_results import (
     clear_plans,
     ledger_files,
     names_of,
     read_results,
     write_result_files,
 )
-from spark_reprocess.archive.messages.message_index import find_attempts
-from spark_reprocess.archive.plan_lock import (
+from dlq.archive.lock import (
     LockClock,
     LockHolder,
     LockUse,
-    plan_lock,
+    archive_lock,
     require_newest,
 )
-from spark_reprocess.errors import ArchiveError, InputError
-from spark_reprocess.redrive.redrive_values import RedriveOptions
-from spark_reprocess.redrive.run_context import RunContext
-from spark_reprocess.redrive.sending.send_task import ChunkSender, Item
+from dlq.archive.messages.message_index import find_attempts
+from dlq.errors import ArchiveError, InputError
+from dlq.redrive.redrive_values import RedriveOptions
+from dlq.redrive.run_context import RunContext
+from dlq.redrive.sending.send_task import ChunkSender, Item
+from dlq_replay.replaying.sending import Confirmed, InDoubt, NotSent, Refused, SendResult
+from dlq_replay.wire.message import SendEntry
 from tests.support.builders import InlineExecutor, message, queue_url
 from tests.support.claim_runs import Chunks, resolved
 from tests.support.fake_limits import FakeSignals
@@ -282,7 +282,7 @@ class Driver:
         holder = LockHolder(actor.name, LockUse.SEND, "plan p-1", "me")
         with (
             suppress(InputError, ArchiveError),
-            plan_lock(archive, holder, clock=clock) as lock,
+            archive_lock(archive, holder, clock=clock) as lock,
         ):
             rows = strongest(claimed_table(archive), "message_id").to_pylist()
             states = {row["message_id"]: row["state"] for row in rows}
@@ -303,7 +303,9 @@ def expire(actor: Actor) -> None:
     """Seal the plan and remove its claims, as an erase by age does, which holds the lock."""
     archive: Any = actor
     clock = LockClock(lambda: actor.world.now, actor.sleep, actor.now)
-    with plan_lock(archive, LockHolder(actor.name, LockUse.ERASE, "an erase", "me"), clock=clock):
+    with archive_lock(
+        archive, LockHolder(actor.name, LockUse.ERASE, "an erase", "me"), clock=clock
+    ):
         clear_plans(archive, timestamp(actor.now() + 100 * 86_400))
 
 

@@ -14,6 +14,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from dlq.archive.messages.dead_letter_schema import Row
+from dlq.aws.clients import QueueCounts
+from dlq.drain.drain_task import DrainCounts, DrainRules, DrainTask
+from dlq.errors import ArchiveError
 from dlq_replay.aws.sqs import SqsQueue
 from local_sqs.client import client_for
 from local_sqs.clock import VirtualClock
@@ -21,10 +25,6 @@ from local_sqs.faults import Effect, Fault
 from local_sqs.front import Front
 from local_sqs.model import SqsModel
 from local_sqs.model_queue import ModelQueue
-from spark_reprocess.archive.messages.dead_letter_schema import Row
-from spark_reprocess.aws.clients import QueueCounts
-from spark_reprocess.drain.drain_task import DrainCounts, DrainRules, DrainTask
-from spark_reprocess.errors import ArchiveError
 from tests.support.builders import InlineExecutor, entry
 from tests.support.ledgers import CLOCKS
 from tests.support.processes import Died, die

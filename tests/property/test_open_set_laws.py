@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dlq_replay.wire.message import Message
-from spark_reprocess.archive.ledger.claims import (
+from dlq.archive.ledger.claims import (
     CHUNK_MESSAGES,
     OUTCOMES,
     Claim,
@@ -28,17 +27,17 @@ from spark_reprocess.archive.ledger.claims import (
     sent_text,
     timestamp,
 )
-from spark_reprocess.archive.ledger.disposition import DECIDED, Disposition
-from spark_reprocess.archive.ledger.message_state import states_among, states_in
-from spark_reprocess.archive.ledger.open_set import (
+from dlq.archive.ledger.disposition import DECIDED, Disposition
+from dlq.archive.ledger.message_state import states_among, states_in
+from dlq.archive.ledger.open_set import (
     OPEN_SET,
     claimed_of_plan,
     claimed_table,
     read_messages,
 )
-from spark_reprocess.archive.ledger.run_results import clear_plans, write_result_files
-from spark_reprocess.archive.messages.dead_letter_schema import to_row
-from spark_reprocess.archive.messages.message_store import (
+from dlq.archive.ledger.run_results import clear_plans, write_result_files
+from dlq.archive.messages.dead_letter_schema import to_row
+from dlq.archive.messages.message_store import (
     drain_of,
     drains_of,
     message_files,
@@ -47,7 +46,8 @@ from spark_reprocess.archive.messages.message_store import (
     with_files,
     write_messages,
 )
-from spark_reprocess.errors import InputError
+from dlq.errors import InputError
+from dlq_replay.wire.message import Message
 from tests.support.builders import message, queue_url
 from tests.support.ledgers import CLOCKS, NOW, MemoryArchive, begin
 

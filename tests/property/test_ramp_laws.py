@@ -12,12 +12,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlq_replay.errors import TableError
-from dlq_replay.replaying.returns import Returns
-from dlq_replay.rules.outgoing import redriven_entry
-from spark_reprocess.aws.clients import queue_counts
-from spark_reprocess.groups.triage import GroupState
-from spark_reprocess.ramp import (
+from dlq.aws.clients import queue_counts
+from dlq.explain.triage import GroupState
+from dlq.plan.ramp import (
     LOOKS_A_MINUTE,
     PATIENCE_MINUTES,
     GroupRamp,
@@ -27,7 +24,10 @@ from spark_reprocess.ramp import (
     Verdict,
     returns_allowed,
 )
-from spark_reprocess.redrive.verdicts import Verdicts
+from dlq.redrive.verdicts import Verdicts
+from dlq_replay.errors import TableError
+from dlq_replay.replaying.returns import Returns
+from dlq_replay.rules.outgoing import redriven_entry
 from tests.simulation.ramp_world import MAX_RECEIVES, VISIBILITY_SECONDS, RampWorld
 from tests.support.builders import MAIN, message
 from tests.support.returns_counters import FakeCounters

@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spark_reprocess.groups.findings import Findings, GroupFinding, Lead, Part, Sample, Synonym
-from spark_reprocess.report.page import SCRIPTS, STYLES, bundled, joined, render_page
+from dlq.explain.findings import Findings, GroupFinding, Lead, Part, Sample, Synonym
+from dlq.report.page import SCRIPTS, STYLES, bundled, joined, render_page
 from tests.support.findings_builder import (
     HOSTILE_TEXTS,
     a_group,

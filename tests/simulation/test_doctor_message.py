@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError
 
-from dlq_cli.stack.rules import Installation, TriggerFacts
-from dlq_cli.stack.trial import Check, Trial
+from dlq.aws.clients import Queue
+from dlq.stack.rules import Installation, TriggerFacts
+from dlq.stack.trial import Check, Trial
 from dlq_replay.replaying.trial import TRIAL_ATTRIBUTE
 from dlq_replay.settings import ReplaySettings
 from dlq_replay.wire.attributes import MessageAttribute
 from local_sqs.client import client_for
 from local_sqs.model_queue import ModelQueue
-from spark_reprocess.aws.clients import Queue
 from tests.simulation.event_source import EventSource, run
 from tests.simulation.stack import Stack
 from tests.support.builders import environment

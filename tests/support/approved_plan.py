@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from spark_reprocess.analysis.groups.signature import short_title, signature_of
-from spark_reprocess.archive.messages.message_store import drain_ids, drain_of, message_files
-from spark_reprocess.archive.storage.files import Archive, new_id
-from spark_reprocess.archive.storage.table_parts import Part, commit, write_parts
-from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
+from dlq.archive.messages.message_store import drain_ids, drain_of, message_files
+from dlq.archive.storage.files import Archive, new_id
+from dlq.archive.storage.table_parts import Part, commit, write_parts
+from dlq.explain.signature.signature import short_title, signature_of
+from dlq.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 
 Row = dict[str, Any]
 

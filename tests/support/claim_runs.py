@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from spark_reprocess.archive.ledger.disposition import BEFORE, DECIDED, WORK, Disposition
-from spark_reprocess.redrive.sending.send_task import Item
+from dlq.archive.ledger.disposition import BEFORE, DECIDED, WORK, Disposition
+from dlq.redrive.sending.send_task import Item
 
 Chunks = Sequence[tuple[str, int, Sequence[Item]]]
 

@@ -14,7 +14,7 @@ import boto3
 
 from dlq_replay.aws.sqs import SqsQueue
 from local_sqs.server import serve_in_thread
-from spark_reprocess.spark.session import end_session, get_session
+from spark_reprocess.session import end_session, get_session
 from tests.integration.spark_world import analyzed, archive_of, executed, parked
 from tests.support.approved_plan import planned
 from tests.support.small_jobs import JVM_OPTIONS

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dlq_cli.console.site import Console
-from dlq_cli.console.work import Work, Works
-from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.command_line.verbs.redrive import redrive_fields
-from spark_reprocess.redrive.redrive_values import GroupOutcome, RedriveSummary
+from dlq.archive.storage.files import Archive
+from dlq.cli.verbs.redrive import redrive_fields
+from dlq.console.site import Console
+from dlq.console.work import Work, Works
+from dlq.redrive.redrive_values import GroupOutcome, RedriveSummary
 from tests.support.console_world import NOW, Browser, plan_of
 
 MAIN = "http://localhost/123456789012/main"

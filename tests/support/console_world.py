@@ -16,25 +16,25 @@ from typing import Any
 import uvicorn
 from starlette.testclient import TestClient
 
-from dlq_cli.console.app import make_app, make_server
-from dlq_cli.console.security import Session
-from dlq_cli.console.site import Console
-from dlq_cli.console.work import Works
-from dlq_cli.verbs.console import listen
+from dlq.archive.group_records import add_statement
+from dlq.archive.messages.dead_letter_schema import to_row
+from dlq.archive.messages.message_store import write_messages
+from dlq.archive.storage.files import Archive, open_archive
+from dlq.archive.storage.table_parts import parquet_bytes
+from dlq.aws.actor import actor
+from dlq.cli.verbs.console import listen
+from dlq.console.app import make_app, make_server
+from dlq.console.security import Session
+from dlq.console.site import Console
+from dlq.console.work import Works
+from dlq.explain.findings import Findings, GroupFinding
+from dlq.explain.outputs import groups_table, summary_json
+from dlq.explain.triage import Statement, is_group_id
+from dlq.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
+from dlq.plan.plan_file import find_plan
+from dlq.plan.reading import read_plan
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, body_digest
 from dlq_replay.wire.message import Message
-from spark_reprocess.analysis.outputs import groups_table, summary_json
-from spark_reprocess.archive.group_records import add_statement
-from spark_reprocess.archive.messages.dead_letter_schema import to_row
-from spark_reprocess.archive.messages.message_store import write_messages
-from spark_reprocess.archive.storage.files import Archive, open_archive
-from spark_reprocess.archive.storage.table_parts import parquet_bytes
-from spark_reprocess.aws.actor import actor
-from spark_reprocess.groups.findings import Findings, GroupFinding
-from spark_reprocess.groups.triage import Statement, is_group_id
-from spark_reprocess.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
-from spark_reprocess.plan.plan_file import find_plan
-from spark_reprocess.plan.reading import read_plan
 from tests.support.approved_plan import planned, write_plan_table
 from tests.support.builders import counter, message, queue_url, text
 from tests.support.findings_builder import HOSTILE_TEXTS, a_group, hostile_findings, some_findings

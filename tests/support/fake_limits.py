@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from spark_reprocess.archive.ledger.stop import Stop
-from spark_reprocess.redrive.sending.rate_limiter import RateLimiter
-from spark_reprocess.redrive.sending.stop_signals import StopSignals
+from dlq.archive.ledger.stop import Stop
+from dlq.redrive.sending.rate_limiter import RateLimiter
+from dlq.redrive.sending.stop_signals import StopSignals
 
 
 @dataclass

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import cycle
 from typing import Any
 
-from spark_reprocess.groups.findings import (
+from dlq.explain.findings import (
     Findings,
     GroupFinding,
     Lead,
@@ -18,7 +18,7 @@ from spark_reprocess.groups.findings import (
     Spread,
     Synonym,
 )
-from spark_reprocess.groups.triage import SeenGroup, Status
+from dlq.explain.triage import SeenGroup, Status
 
 ANALYZED_AT = datetime(2025, 11, 20, 10, 30, tzinfo=UTC)
 BUCKET_SECONDS = 1800.0

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from dlq.aws.actor import JOB_RUN_ID
+from dlq.cli.verb import STACK
 from spark_reprocess import glue_job
-from spark_reprocess.aws.actor import JOB_RUN_ID
-from spark_reprocess.command_line.verb import STACK
 
 
 def run_on_glue(words: Sequence[str], main: Callable[[Sequence[str]], int]) -> None:

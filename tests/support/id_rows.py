@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_reprocess.archive.ledger.disposition import Disposition
-from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA
-from spark_reprocess.redrive.ids.columns import (
+from dlq.archive.ledger.disposition import Disposition
+from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA
+from dlq.redrive.ids.columns import (
     DESTINATION,
     DETAIL,
     DISPOSITION,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from spark_reprocess.groups.findings import Findings, GroupFinding, Lead, Synonym
+from dlq.explain.findings import Findings, GroupFinding, Lead, Synonym
 from tests.support.findings_builder import (
     BUCKET_SECONDS,
     BUCKETS,

@@ -7,7 +7,7 @@ from typing import BinaryIO, ClassVar
 
 from hypothesis import strategies as st
 
-from spark_reprocess.archive.ledger.claims import (
+from dlq.archive.ledger.claims import (
     CHUNK_END,
     OUTCOMES,
     Attempt,
@@ -21,10 +21,10 @@ from spark_reprocess.archive.ledger.claims import (
     record_run,
     timestamp,
 )
-from spark_reprocess.archive.ledger.disposition import Disposition
-from spark_reprocess.archive.ledger.run_results import read_attempts
-from spark_reprocess.archive.storage.files import Archive
-from spark_reprocess.archive.storage.local import LocalArchive
+from dlq.archive.ledger.disposition import Disposition
+from dlq.archive.ledger.run_results import read_attempts
+from dlq.archive.storage.files import Archive
+from dlq.archive.storage.local import LocalArchive
 
 NOW = 1_700_000_000.0
 

@@ -2,8 +2,8 @@
 
 import sys
 
-from spark_reprocess.command_line.cli import end_process, main
-from spark_reprocess.sql import failures
+from dlq.cli.running import end_process, main
+from dlq.sql import failures
 
 if __name__ == "__main__":
     failures.LIMIT_SECONDS = float(sys.argv[1])

@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from dlq.archive.messages.dead_letter_schema import to_row
+from dlq.archive.messages.message_store import write_messages
+from dlq.archive.storage.files import Archive, open_archive
+from dlq.plan.plan import Plan
+from dlq.plan.reading import read_plan
 from dlq_replay.wire.context import FailureError
 from dlq_replay.wire.message import Message
-from spark_reprocess.archive.messages.dead_letter_schema import to_row
-from spark_reprocess.archive.messages.message_store import write_messages
-from spark_reprocess.archive.storage.files import Archive, open_archive
-from spark_reprocess.plan.plan import Plan
-from spark_reprocess.plan.reading import read_plan
 from tests.support.approved_plan import planned
 from tests.support.builders import NOW, context, message, queue_url
 

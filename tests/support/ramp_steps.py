@@ -1,6 +1,6 @@
 """Steps of a ramp."""
 
-from spark_reprocess.ramp import Step
+from dlq.plan.ramp import Step
 
 
 def a_step(

@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_reprocess.archive.messages.dead_letter_schema import ARROW_SCHEMA
-from spark_reprocess.redrive.ids.columns import EDIT_FAULT, SELECTED
+from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA
+from dlq.redrive.ids.columns import EDIT_FAULT, SELECTED
 from tests.support.builders import NOW, queue_arn, queue_url
 
 Row = dict[str, Any]

@@ -1,6 +1,6 @@
 """Why a run stopped, for assertions."""
 
-from spark_reprocess.archive.ledger.stop import Stop
+from dlq.archive.ledger.stop import Stop
 
 
 def sentence_of(stop: Stop | None) -> str:

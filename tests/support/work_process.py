@@ -11,8 +11,8 @@ import sys
 import time
 from collections.abc import Sequence
 
-from dlq_cli.work_process import serve
-from spark_reprocess.command_line.verb import PROGRESS
+from dlq.cli.verb import PROGRESS
+from dlq.cli.work_process import serve
 
 
 def pretend(words: Sequence[str]) -> int:

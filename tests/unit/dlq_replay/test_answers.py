@@ -10,7 +10,8 @@ import botocore.session
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
-from dlq_cli.command import main
+from dlq.aws.clients import aws_client, aws_session, sqs_sender
+from dlq.cli.command import main
 from dlq_replay.aws.answers import ForeignAnswerError, is_foreign, with_checked_answers
 from dlq_replay.aws.breaker_table import breaker_client_config, read_items, update_item
 from dlq_replay.aws.sqs import SqsQueue, client_config
@@ -21,7 +22,6 @@ from functions.publish_job import handler as publish_job
 from functions.reminder import handler as reminder
 from functions.replay import handler
 from local_sqs.clock import VirtualClock
-from spark_reprocess.aws.clients import aws_client, aws_session, sqs_sender
 from tests.support.builders import message, queue_url
 from tests.support.foreign_answers import FOREIGN, PAGE, answer_always
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlq.explain.signature import signature
+from dlq.explain.signature.mask import Masks
 from dlq_replay.text import masks
 from dlq_replay.text.masks import MASKED, PATTERNS, REACH_CHARACTERS, mask_start, mask_text
-from spark_reprocess.analysis.groups import signature
-from spark_reprocess.analysis.groups.mask import Masks
 from tests.support.golden import assert_stored, stored_texts
 
 MOST_REPEATS = 256

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlq.explain.signature.names import mask_ids
+from dlq.explain.signature.signature import signature_of
 from dlq_replay.rules.failures import one_line
 from dlq_replay.text.normalization import mask_error
-from spark_reprocess.analysis.groups.names import mask_ids
-from spark_reprocess.analysis.groups.signature import signature_of
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,11 @@ from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 from moto import mock_aws
 
+from dlq.archive.group_records import write_seen
+from dlq.archive.storage.files import open_archive
+from dlq.explain.triage import GroupMemory, GroupState, after_analysis
 from functions.reminder import handler
 from functions.reminder.handler import Waiting, last_scheduled_start
-from spark_reprocess.archive.group_records import write_seen
-from spark_reprocess.archive.storage.files import open_archive
-from spark_reprocess.groups.triage import GroupMemory, GroupState, after_analysis
 from tests.support.golden import assert_stored, stored_rows
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import AnalysisException
 
-from spark_reprocess.errors import SqlError
-from spark_reprocess.spark.evaluation import IdleClock, Work
-from spark_reprocess.spark.failures import condition_and_sentence, explained, is_end_of_jvm
+from dlq.errors import SqlError
+from spark_reprocess.evaluation import IdleClock, Work
+from spark_reprocess.failures import condition_and_sentence, explained, is_end_of_jvm
 
 PLANNING = Work(frozenset(), 0, 0)
 WAITING_FOR_MACHINES = Work(frozenset({1}), 0, 4)

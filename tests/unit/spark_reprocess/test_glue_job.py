@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from spark_reprocess import glue_job
-from spark_reprocess.archive.storage.files import open_archive
-from spark_reprocess.command_line.cli import parse
-from spark_reprocess.command_line.verb import INTERRUPTED
-from spark_reprocess.glue_job import (
+from dlq.archive.storage.files import open_archive
+from dlq.cli.running import parse
+from dlq.cli.verb import INTERRUPTED
+from dlq.stack.glue_runs import (
     RunResult,
     argument_of,
     command_of,
     read_result,
-    run,
     store_command,
     write_result,
 )
+from spark_reprocess import glue_job
+from spark_reprocess.glue_job import run
 from tests.support.glue_run import run_on_glue
 
 # What a Glue run's arguments look like: its own before and after those of the job.

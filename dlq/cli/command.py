@@ -1,0 +1,296 @@
+"""All verbs of ``dlq``: selects one, adds the values of the stack, and runs it."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from sysconfig import get_path
+from typing import TYPE_CHECKING
+
+from rich_argparse import RawDescriptionRichHelpFormatter
+
+from dlq.cli import running
+from dlq.cli.terminal import while_it_is_read
+from dlq.cli.verb import (
+    BAD_INPUT,
+    PROGRAM,
+    SPARK_INSTALL,
+    STACK,
+    STACK_VARIABLE,
+    Entry,
+    Section,
+    Verb,
+)
+from dlq.errors import InputError
+from dlq_replay import __version__
+
+if TYPE_CHECKING:
+    from boto3.session import Session
+
+_OWN = {
+    "pause": Entry(Section.DAILY, "stop automatic replay; dead letters stay in the DLQ"),
+    "resume": Entry(Section.DAILY, "start automatic replay again"),
+    "rehearse": Entry(Section.GROUP, "invoke your function with its messages; uses no queue"),
+    "console": Entry(Section.STACK, "a web page on this machine: see, decide, edit, redrive"),
+    "doctor": Entry(Section.STACK, "check queues, function and trigger; say what to change"),
+}
+
+ALL_VERBS: Mapping[str, Entry] = {**running.VERBS, **_OWN}
+"""Every verb of ``dlq``, in the order of its help within their sections."""
+
+_OF_ARCHIVE = {*running.VERBS, "rehearse"}
+"""Verbs with ``--archive``, whose options take their values from the stack."""
+
+_SPARK_PACKAGES = {"pyspark", "py4j", "pandas"}
+"""Packages that only the extra ``spark`` installs."""
+
+_INSTEAD_OF_PROFILE = (
+    "AWS_DEFAULT_PROFILE",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+)
+"""Environment variables that boto3 prefers to ``AWS_PROFILE``."""
+
+ON_GLUE = "--on-glue"
+_COMPLETION = "--print-completion"
+_PLACE = {"stack", "region", "profile", "on_glue"}
+
+_ABOUT = """\
+Dead-letter handling for Amazon SQS: shows what failed and why, and redrives messages.
+
+Give --stack NAME, or set DLQ_STACK: the command then reads queue URLs, archive and table from the
+outputs of that stack. Without a stack, give them as options."""
+
+_EXAMPLES = f"""\
+a group of messages, from the parked queue to the main queue:
+
+  export DLQ_STACK=orders-dlq
+  dlq collect                          parked queue to archive; why the messages failed
+  dlq groups                           the groups, and what is decided about each
+  dlq redrive --group g-53cb1ad25b     a dry run
+  dlq redrive --group g-53cb1ad25b --execute --reason "address service is back"
+
+{running.SETTINGS}"""
+
+_INSTALLED_DOCS = Path("share", "doc", "sqs-dlq-replay", "docs")
+"""Where the wheel puts the pages that help texts name, below the environment's folder."""
+
+
+class _HelpFormatter(RawDescriptionRichHelpFormatter):
+    """With colours on a terminal. Titles keep their case."""
+
+    group_name_formatter = str
+
+
+def main(
+    argv: Sequence[str] | None = None,
+    make_session: "Callable[[], Session] | None" = None,
+) -> int:
+    """Run one verb; return its exit code, see ``running.SETTINGS``.
+
+    Args:
+        argv: the words after ``dlq``; by default those of this process.
+        make_session: makes the session that reads stacks from AWS, by default ``aws_session``. It
+            is called after ``--region`` and ``--profile`` are applied.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+
+    def session() -> "Session":
+        from dlq.aws.clients import aws_session
+
+        return (make_session or aws_session)()
+
+    return running.exit_code_of(lambda: _run(words, session))
+
+
+def _run(words: list[str], make_session: "Callable[[], Session]") -> int:
+    if words[:1] == ["help"]:
+        words = [*words[1:2], "--help"]
+    name, *rest = words or ["--help"]
+    if not name.startswith("-") and name not in ALL_VERBS:
+        running.unknown_word("verb", name, ALL_VERBS)
+    if name not in ALL_VERBS:
+        # Help, the version or a completion script: argparse answers and exits.
+        with while_it_is_read():
+            _overview(has_arguments=_COMPLETION in name).parse_args(words or ["--help"])
+        return BAD_INPUT
+    place, _ = _place_parser().parse_known_args(rest)
+    token = STACK.set(place.stack)
+    try:
+        with _environment(place.region, place.profile):
+            return _run_verb(name, rest, place.stack, make_session)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _SPARK_PACKAGES:
+            raise
+        raise InputError(
+            f"{name} needs Spark: {SPARK_INSTALL}, and Java 17 or later; "
+            "with --on-glue the stack's AWS Glue job runs it"
+        ) from error
+    finally:
+        STACK.reset(token)
+
+
+def _run_verb(
+    name: str, words: list[str], stack: str | None, make_session: "Callable[[], Session]"
+) -> int:
+    from dlq.stack.outputs import list_installations, required
+
+    asks_for_help = any(word in {"-h", "--help", "--help-all"} for word in words)
+    if name == "status" and not stack and _names_no_archive(words):
+        verb = replace(load(name), run=lambda _: list_installations(make_session()))
+        return running.Command(name, verb, None, as_json="--json" in words).run()
+    if stack and name in _OF_ARCHIVE and not asks_for_help:
+        # The given words come last, so their values override those of the stack.
+        words = [*_words_of_stack(name, words, stack, make_session), *words]
+    if ON_GLUE in words and name in running.VERBS and not asks_for_help:
+        from dlq.cli.on_glue import run_on_glue
+
+        values = vars(_parser_of(name, words)[0].parse_args(words))
+        return run_on_glue(make_session(), required(stack), name, _without_place(words), values)
+    parser, verb = _parser_of(name, words)
+    values = vars(parser.parse_args(words))
+    if name in _OWN:
+        values |= {"stack": stack, "session": make_session()}
+    else:
+        values = {one: value for one, value in values.items() if one not in _PLACE}
+    return running.Command.of(name, verb, values).run()
+
+
+def load(name: str) -> Verb:
+    """Return a verb of ``ALL_VERBS``; see ``running.load``."""
+    if name in ("pause", "resume"):
+        from dlq.cli.verbs.trigger import VERBS
+
+        return VERBS[name]
+    return running.load(name, "dlq.cli.verbs" if name in _OWN else running.PACKAGE)
+
+
+def _overview(*, has_arguments: bool) -> argparse.ArgumentParser:
+    """Make the parser of ``dlq``; for a completion script with the arguments of all verbs."""
+    import shtab
+
+    installed = Path(get_path("data")) / _INSTALLED_DOCS
+    where = f"\n\ndocs/ is {installed}" if installed.is_dir() else ""
+    parser = running.Parser(
+        prog=PROGRAM,
+        usage=f"{PROGRAM} VERB [--stack NAME] [OPTION ...]",
+        description=_ABOUT,
+        epilog=f"{_EXAMPLES}{where}",
+        formatter_class=_HelpFormatter,
+        add_help=False,
+    )
+    for section in Section:
+        rows = [f"{n:<10} {one.line}" for n, one in ALL_VERBS.items() if one.section is section]
+        parser.add_argument_group(section, "\n".join(rows))
+    options = parser.add_argument_group("options", f"{PROGRAM} VERB --help lists those of a verb")
+    options.add_argument("-h", "--help", action="help", help="print this help")
+    options.add_argument(
+        "--version", action="version", version=f"{PROGRAM} {__version__}", help="print the version"
+    )
+    shtab.add_argument_to(options, _COMPLETION, "print a completion script for this shell")
+    # The groups above show the verbs. shtab completes only what has a help text.
+    shown = "what to do" if has_arguments else argparse.SUPPRESS
+    verbs = parser.add_subparsers(metavar="VERB", required=True, help=shown)
+    for name, entry in ALL_VERBS.items():
+        one = verbs.add_parser(name, description=entry.line, help=entry.line)
+        if has_arguments:
+            _fill(one, name, ())
+    return parser
+
+
+def _parser_of(name: str, words: Sequence[str] = ()) -> tuple[argparse.ArgumentParser, Verb]:
+    parser = running.Parser(prog=f"{PROGRAM} {name}", formatter_class=_HelpFormatter)
+    return parser, _fill(parser, name, words)
+
+
+def _fill(parser: argparse.ArgumentParser, name: str, words: Sequence[str]) -> Verb:
+    verb = load(name)
+    if name in _OF_ARCHIVE:
+        running.add_archive(parser)
+    running.fill(parser, verb, words)
+    installation = parser.add_argument_group("installation")
+    _add_place(installation)
+    if name in running.VERBS:
+        does = "run the verb on the stack's AWS Glue job, wait for its end, and print its answer"
+        # Where it is refused, the refusal says why.
+        shown = argparse.SUPPRESS if running.VERBS[name].not_on_glue else does
+        installation.add_argument(ON_GLUE, action="store_true", help=shown)
+    return verb
+
+
+def _place_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    _add_place(parser)
+    return parser
+
+
+def _add_place(parser: "argparse._ActionsContainer") -> None:
+    parser.add_argument(
+        "--stack",
+        metavar="NAME",
+        default=os.environ.get(STACK_VARIABLE) or None,
+        help=f"read missing options from the outputs of this stack (default: {STACK_VARIABLE})",
+    )
+    parser.add_argument(
+        "--region",
+        metavar="REGION",
+        help="Region of the stack (default: AWS_REGION, AWS_DEFAULT_REGION, the profile's)",
+    )
+    parser.add_argument(
+        "--profile", metavar="NAME", help="AWS profile with the credentials (default: boto3's)"
+    )
+
+
+def _words_of_stack(
+    name: str, words: Sequence[str], stack: str, make_session: "Callable[[], Session]"
+) -> list[str]:
+    """Return options that *words* do not have, with their values from the stack."""
+    from dlq.stack.outputs import read_stack, stack_options
+
+    given = {word.partition("=")[0] for word in words}
+    lacking = [option for option in stack_options(load(name)) if option not in given]
+    if not lacking:
+        return []
+    of_stack = read_stack(make_session(), stack)
+    if "--archive" in lacking and running.default_archive() is None:
+        of_stack.require_archive()
+    values = asdict(of_stack)
+    pairs = ((option, values[option.removeprefix("--").replace("-", "_")]) for option in lacking)
+    return [word for option, value in pairs if value for word in (option, value)]
+
+
+def _names_no_archive(words: Sequence[str]) -> bool:
+    """Return whether a command without a stack has no option, and nothing else names an archive."""
+    has_options = ON_GLUE in words or not set(_without_place(words)) <= {"--json"}
+    return not has_options and running.default_archive() is None
+
+
+def _without_place(words: Sequence[str]) -> list[str]:
+    _, rest = _place_parser().parse_known_args(words)
+    return [word for word in rest if word != ON_GLUE]
+
+
+@contextmanager
+def _environment(region: str | None, profile: str | None) -> Iterator[None]:
+    """Set what ``aws_session`` reads, in this process, Spark's workers and programs it starts.
+
+    A profile that is given also replaces credentials of the environment, as for the AWS CLI.
+    """
+    before = dict(os.environ)
+    if region:
+        os.environ["AWS_REGION"] = region
+    if profile:
+        os.environ["AWS_PROFILE"] = profile
+        for name in _INSTEAD_OF_PROFILE:
+            os.environ.pop(name, None)
+    try:
+        yield
+    finally:
+        for name in ("AWS_REGION", "AWS_PROFILE", *_INSTEAD_OF_PROFILE):
+            os.environ.pop(name, None)
+            if name in before:
+                os.environ[name] = before[name]

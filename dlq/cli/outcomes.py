@@ -1,0 +1,91 @@
+"""What an answer calls the outcomes of ``redrive`` and of ``restore``: columns and sentences."""
+
+import time
+from collections.abc import Collection, Mapping
+
+from dlq.archive.ledger.disposition import BEFORE, Disposition, Kind
+from dlq.cli.terminal import print_line
+from dlq.inspect.outcomes import Outcome
+from dlq.redrive.redrive_values import Tally
+
+_PROBLEMS: dict[str, str] = {
+    Disposition.OTHER_PARKED_QUEUE: (
+        "left: they were drained from another parked queue; redrive them with its "
+        "--parked-queue-url and destination, restore them with --include-foreign"
+    ),
+    Disposition.FOREIGN: (
+        "left: they came from another main queue, which does not use this dead-letter queue or "
+        "cannot be seen from here (sqs:GetQueueAttributes); send them with --to-queue-url, and "
+        "--include-foreign where the queue is not recorded"
+    ),
+    Disposition.UNKNOWN_SOURCE: (
+        "left: nothing records which queue they came from, and other queues use the same dead-"
+        "letter queue, or SQS did not say (sqs:ListDeadLetterSourceQueues); where the "
+        "destination is theirs, add --to-queue-url and --include-foreign"
+    ),
+    Disposition.NO_ROOM: (
+        "left for a person: they have no room for the replay count and the context beside their"
+        " own attributes, so nothing would show that they were redriven before"
+    ),
+    Disposition.NO_GROUP: "left: a FIFO queue needs a MessageGroupId and they have none",
+    Disposition.EDIT_FAILED: "left: the plan's edit does not fit them",
+    Disposition.SPLIT_GROUP: (
+        "left: --where takes only a part of their message group, which goes whole or not at all"
+        " on a FIFO queue"
+    ),
+    Disposition.IN_DOUBT: (
+        "in doubt: they may have been sent and no answer came; look for them at the consumer, "
+        "then discard them, or send them again with --in-doubt send"
+    ),
+    Disposition.BUSY: (
+        "busy: a run claimed them that has not ended, or was killed: the next run closes it"
+    ),
+    Disposition.WAITS: (
+        "waiting behind an earlier message of their message group that stays; decide about that"
+        " one, or redrive with --allow-reordering"
+    ),
+    Disposition.FAILED: "failed: not sent; run again to retry",
+    Disposition.NOT_REACHED: "not reached: nothing of them was sent; run again to go on",
+}
+
+_COLUMNS = {
+    "to send": (Disposition.SEND,),
+    "sent": (Disposition.SENT,),
+    "restored": (Disposition.RESTORED,),
+    "discarded": (Disposition.DISCARDED,),
+    "to discard": (Disposition.DISCARD,),
+    "done before": tuple(BEFORE.values()),
+    "left": Disposition.of(Kind.LEFT, Kind.REFUSED),
+    "in doubt": (Disposition.IN_DOUBT,),
+    "busy": (Disposition.BUSY, Disposition.WAITS),
+    "failed": (Disposition.FAILED,),
+    "not reached": (Disposition.NOT_REACHED,),
+    "stopped": (Disposition.STOPPED,),
+}
+
+
+def columns(counts: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
+    """Return the columns of a table of outcomes: by name, the dispositions that each adds up.
+
+    Columns that are all 0 in *counts*, of the whole run by disposition, are left out.
+    """
+    return {name: words for name, words in _COLUMNS.items() if any(map(counts.get, words))}
+
+
+def problem_sentence(problem: Tally) -> str:
+    """Format how many messages a problem concerns, and which."""
+    sentence = _PROBLEMS.get(problem.word, problem.word)
+    more = ", …" if problem.count > len(problem.examples) else ""
+    of_it = f" [{problem.detail}]" if problem.detail else ""
+    ids = f": {', '.join(problem.examples)}{more}" if problem.examples else ""
+    return f"{problem.count:,} {sentence}{of_it}{ids}"
+
+
+def print_outcomes(outcomes: Collection[Outcome], failure_table: str | None) -> None:
+    """Print what came back of each group of which something was sent, the most first."""
+    sent = sorted((one for one in outcomes if one.sent), key=lambda one: -(one.known_returned or 0))
+    if sent and not failure_table and all(one.counted is None for one in sent):
+        print_line("what comes back cannot be known: no --failure-table counts it")
+        return
+    for one in sent:
+        print_line(f"{one.group_id}: {one.sentence(time.time())}")

@@ -1,0 +1,64 @@
+"""Starts Spark for a verb, and reports how it failed. Needs pyspark, which not every verb does."""
+
+import gc
+
+from pyspark.errors import PythonException
+from pyspark.sql import SparkSession
+
+from dlq.cli.terminal import print_error
+from dlq.cli.verb import BAD_INPUT, SPARK_FAILED, progress_here
+from spark_reprocess.failures import (
+    SPARK_FAILURES,
+    archive_fault_of,
+    condition_and_sentence,
+    is_end_of_jvm,
+)
+from spark_reprocess.interrupts import CANCELLED, cancel_jobs_on_interrupt
+from spark_reprocess.session import get_session, version_fault
+
+
+def start_spark() -> SparkSession:
+    """Return the process's Spark session, started if need be; Ctrl-C cancels its jobs.
+
+    Raises:
+        InputError: Spark finds no Java that it can start.
+    """
+    # As on the workers: collections of garbage take time and find nothing.
+    gc.set_threshold(50_000)
+    with progress_here()("starting Spark", str):
+        session = get_session()
+    cancel_jobs_on_interrupt(session)
+    return session
+
+
+def report_failure(error: Exception) -> int:
+    """Print an error that Spark raised; return the exit code.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C cancelled Spark's job.
+        Exception: *error* is none of Spark's, or a bug in code that ran on a worker: its traceback
+            is needed to find it.
+    """
+    if isinstance(error, ImportError | AttributeError) and (wrong := version_fault()):
+        print_error(wrong)
+        return BAD_INPUT
+    if not isinstance(error, SPARK_FAILURES):
+        raise error
+    if isinstance(error, PythonException):
+        fault = archive_fault_of(error)
+        if fault is None:
+            raise error
+        print_error(str(fault))
+        return BAD_INPUT
+    condition, sentence = condition_and_sentence(error)
+    if condition == CANCELLED:
+        raise KeyboardInterrupt from error
+    if is_end_of_jvm(error):
+        sentence = (
+            "its JVM has ended, or needs more memory; give it more: "
+            "PYSPARK_SUBMIT_ARGS='--driver-memory 4g pyspark-shell'"
+        )
+    print_error(
+        f"Spark failed: {condition or sentence}; nothing is lost, run the same command again"
+    )
+    return SPARK_FAILED

@@ -1,0 +1,279 @@
+"""Prints lines, fields, tables and patches.
+
+On a terminal with colours and frames (rich), in a pipe as aligned plain text.
+"""
+
+import io
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, suppress
+from contextvars import ContextVar
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any, Literal
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from dlq.cli.verb import PROGRESS, READER_GONE
+from dlq.figures import minute, visible
+from dlq.progress import silent
+
+_LONGEST_LINE = 100_000
+"""Characters: of a row of a table in a pipe."""
+
+_DIFF_STYLES = {"-": "red", "+": "green", "@": "cyan"}
+
+
+@contextmanager
+def while_it_is_read() -> Iterator[None]:
+    """End the program without a word if the reader of standard output, such as head, has ended.
+
+    Raises:
+        SystemExit: with ``READER_GONE``.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise SystemExit(READER_GONE) from None
+
+
+def print_line(text: str) -> None:
+    """Print a line of the answer to standard output.
+
+    Texts of messages are printed, and a terminal would act on control characters in them.
+
+    Raises:
+        SystemExit: nobody reads it any more, see ``while_it_is_read``.
+    """
+    with while_it_is_read():
+        sys.stdout.write(f"{visible(text)}\n")
+
+
+def print_note(text: str) -> None:
+    """Print a line to standard error. A run goes on where nobody reads that."""
+    with suppress(BrokenPipeError):
+        sys.stderr.write(f"{visible(text)}\n")
+
+
+def print_error(text: str) -> None:
+    """Print a line of the command's own to standard error."""
+    print_note(f"dlq: {text}")
+
+
+AS_JSON: ContextVar[bool] = ContextVar("as_json", default=False)
+"""Whether the answer is printed as JSON (``--json``)."""
+
+
+def print_answer(answer: Any, show: Callable[[], object]) -> None:  # noqa: ANN401 - a dataclass
+    """Print a verb's answer: as one JSON object with ``--json``, else by *show*.
+
+    The object's ``version`` is 1. It grows when a field goes or changes its meaning; new fields do
+    not change it, so programs ignore those that they do not know. Times are in ISO 8601.
+    """
+    if not AS_JSON.get():
+        show()
+        return
+    fields = answer if isinstance(answer, Mapping) else asdict(answer)
+    held = _HELD_ANSWERS.get()
+    if held is None:
+        _print_json(fields)
+    else:
+        held.append(fields)
+
+
+_HELD_ANSWERS: ContextVar[list[Mapping[str, Any]] | None] = ContextVar("held", default=None)
+"""Answers that ``one_stream`` prints later; None where it holds none back."""
+
+
+@contextmanager
+def one_stream() -> Iterator[None]:
+    """Print one JSON object alone with ``--json``, also where standard error is joined with it.
+
+    ``spark-submit`` joins the two. There is no progress then, and what the block writes to standard
+    error becomes the object's field ``errors``, a list of lines. Without an answer it is written in
+    the end.
+    """
+    are_joined = "PYSPARK_GATEWAY_PORT" in os.environ and sys.stderr is sys.__stderr__
+    if not (AS_JSON.get() and are_joined):
+        yield
+        return
+    answers: list[Mapping[str, Any]] = []
+    errors = io.StringIO()
+    no_progress = PROGRESS.set(silent)
+    held = _HELD_ANSWERS.set(answers)
+    try:
+        with redirect_stderr(errors):
+            yield
+    finally:
+        PROGRESS.reset(no_progress)
+        _HELD_ANSWERS.reset(held)
+        for answer in answers:
+            _print_json({**answer, "errors": errors.getvalue().splitlines()})
+        if not answers:
+            sys.stderr.write(errors.getvalue())
+
+
+def _print_json(fields: Mapping[str, Any]) -> None:
+    print_line(json.dumps({"version": 1, **fields}, indent=1, default=_json_value))
+
+
+def _json_value(value: object) -> object:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+def print_parts(*parts: tuple[str, str]) -> None:
+    """Print texts in one line, each in its rich style on a terminal."""
+    if sys.stdout.isatty():
+        line = Text.assemble(*((visible(text), style) for text, style in parts))
+        Console(file=sys.stdout).print(line, soft_wrap=True)
+    else:
+        print_line("".join(text for text, _ in parts))
+
+
+def print_fields(fields: Sequence[tuple[str, str]], indent: str = "  ") -> None:
+    """Print names and values in two columns. A field with an empty value is left out.
+
+    The second and later lines of a value are indented below its name.
+    """
+    shown = [(name, value.replace("\n", f"\n{indent * 2}")) for name, value in fields if value]
+    width = max((len(name) for name, _ in shown), default=0)
+    for name, text in shown:
+        print_parts((f"{indent}{name.ljust(width)}  ", "dim"), (text, ""))
+
+
+def print_table(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], spare: Sequence[str] = ()
+) -> None:
+    """Print rows below headings, numbers aligned right. Markup in a cell is printed as it is.
+
+    In a pipe each row is one line. On a terminal a text is wrapped; ids and other words never are,
+    so that they can be copied. Where there is no room for all columns, those of *spare* are left
+    out, the first one first.
+    """
+    is_terminal = sys.stdout.isatty()
+    cells = [[_cell(value, keeps_lines=is_terminal) for value in row] for row in rows]
+    console = Console(file=sys.stdout) if is_terminal else Console(width=_LONGEST_LINE)
+    widths: Mapping[int, int | None] = dict.fromkeys(range(len(columns)))
+    if is_terminal:
+        fitting = column_widths(columns, cells, console.width, spare)
+        # Lines that are too long all the same are the terminal's to wrap.
+        console = Console(file=sys.stdout, width=max(console.width, _row_width(fitting)))
+        widths = fitting
+
+    table = Table(box=box.SIMPLE_HEAD if is_terminal else None, pad_edge=False)
+    for place, width in widths.items():
+        is_number = bool(rows) and all(isinstance(row[place], int) for row in rows)
+        justify: Literal["left", "right"] = "right" if is_number else "left"
+        table.add_column(columns[place], justify=justify, width=width, overflow="fold")
+    for row in cells:
+        table.add_row(*(Text(row[place]) for place in widths))
+
+    if not is_terminal:
+        with console.capture() as text:
+            console.print(table, soft_wrap=True)
+        print_line("\n".join(line.rstrip() for line in text.get().splitlines()))
+        return
+    console.print(table)
+    left_out = [
+        name
+        for place, name in enumerate(columns)
+        if place not in widths and not _is_blank(cells, place)
+    ]
+    if left_out:
+        print_parts((f"no room for: {', '.join(left_out)}", "dim"))
+
+
+def _cell(value: object, *, keeps_lines: bool) -> str:
+    text = f"{value:,}" if isinstance(value, int) else str(value)
+    return visible(text if keeps_lines else " ".join(text.splitlines()))
+
+
+_GAP, _EDGES = 3, 2
+"""Characters between two columns on a terminal, and at both ends of a row together."""
+
+_SHORT_TEXT, _LEAST_TEXT, _GOOD_TEXT = 12, 22, 48
+"""Widths of a text: up to the first it is not wrapped; a long one has the second, if columns must
+be left out for it; and the third, if headings must be wrapped for it."""
+
+_BLANK = {"", "0", "-"}
+
+
+def column_widths(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    room: int,
+    spare: Sequence[str] = (),
+) -> dict[int, int]:
+    """Return the widths of the columns that a table of *room* characters has, by their place.
+
+    A column without spaces is as wide as its longest cell; a text may be wrapped. If there is no
+    room, headings are wrapped, and then columns of *spare* left out: those that are blank, and then
+    the others, in their order. What remains may be wider than *room*.
+    """
+    widths, good, full = dict[int, int](), dict[int, int](), dict[int, int]()
+    for place, heading in enumerate(headings):
+        cells = [row[place] for row in rows]
+        widest, least = _cell_widths(cells)
+        widths[place] = max(least, _longest_word([heading]))
+        good[place] = max(widths[place], min(widest, _GOOD_TEXT))
+        full[place] = max(widest, cell_len(heading))
+
+    order = [headings.index(name) for name in spare if name in headings]
+    order.sort(key=lambda place: not _is_blank(rows, place))
+    while order and _row_width(widths) > room:
+        del widths[order.pop(0)]
+
+    longest_first = sorted(widths, key=lambda place: -full[place])
+    for wanted in (good, full):
+        for place in longest_first:
+            rest = max(0, room - _row_width(widths))
+            widths[place] = min(wanted[place], widths[place] + rest)
+    return widths
+
+
+def _cell_widths(cells: Sequence[str]) -> tuple[int, int]:
+    """Return the width of the widest line of these cells, and that to which it may be wrapped."""
+    lines = [line for cell in cells for line in cell.splitlines()]
+    widest = max(map(cell_len, lines), default=0)
+    is_text = any(" " in line for line in lines)
+    if not is_text or widest <= _SHORT_TEXT:
+        return widest, widest
+    return widest, _LEAST_TEXT if widest > _LEAST_TEXT else _longest_word(lines)
+
+
+def _longest_word(lines: Sequence[str]) -> int:
+    return max((cell_len(word) for line in lines for word in line.split()), default=0)
+
+
+def _row_width(widths: Mapping[int, int]) -> int:
+    return sum(widths.values()) + _GAP * (len(widths) - 1) + _EDGES
+
+
+def _is_blank(rows: Sequence[Sequence[str]], place: int) -> bool:
+    return all(row[place] in _BLANK for row in rows)
+
+
+def came_back(sent: int | None, returned: int | None) -> int | str:
+    """Return the cell of a table: how many of *sent* messages came back."""
+    if not sent:
+        return "-"
+    return "?" if returned is None else returned
+
+
+def print_count_times(times: Iterable[datetime | None]) -> None:
+    """Print since when counts of what came back may be old; nothing where all are as of now."""
+    earliest = min((time for time in times if time is not None), default=None)
+    if earliest is not None:
+        print_line(f"came back: as ramps counted it, the oldest {minute(earliest)} UTC; not now")
+
+
+def print_diff(lines: Sequence[str], indent: int = 0) -> None:
+    """Print the lines of a patch; on a terminal removed lines are red and added ones green."""
+    for line in lines:
+        print_parts((line, _DIFF_STYLES.get(line[indent : indent + 1], "")))

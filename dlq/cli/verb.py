@@ -1,0 +1,114 @@
+"""What a verb of the command line consists of, and its exit codes.
+
+Each verb has a module beside this one, which defines it as ``VERB``. ``cli.VERBS`` lists them.
+"""
+
+import argparse
+import shlex
+import sys
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from dlq.progress import Progress, in_lines, on_terminal
+
+PROGRAM = "dlq"
+"""What a user types before the verb."""
+
+SPARK_INSTALL = f"{shlex.quote(sys.executable)} -m pip install 'pandas>=2.2' 'pyspark>=4.1,<4.2'"
+"""Command that installs, beside this program, the packages of the verbs that need Spark.
+
+They also need Java. The command names each package of the extra ``spark``: this project is in no
+package index, so whoever registers its name there would own every machine that installed it.
+"""
+
+STACK: ContextVar[str | None] = ContextVar("stack", default=None)
+"""The stack whose values the command was given, for the commands that an answer suggests."""
+
+STACK_VARIABLE = "DLQ_STACK"
+"""The environment variable with the default of ``--stack``."""
+
+PROGRESS: ContextVar[Progress | None] = ContextVar("progress", default=None)
+"""How progress is shown; None for what suits standard error."""
+
+DONE = 0
+CHECK_FAILED = SPARK_FAILED = 1
+BAD_INPUT = 2
+STOPPED = REHEARSAL_FAILED = 3
+NOT_ALL_SENT = 4
+INTERRUPTED = 130
+READER_GONE = 141
+"""Exit codes; see ``cli.main``."""
+
+
+RARE = "more options"
+"""The title of the arguments that ``--help`` leaves out; ``--help-all`` lists them."""
+
+
+class Section(StrEnum):
+    """The parts of ``dlq --help``, in its order: what a verb is about."""
+
+    DAILY = "Every day"
+    ARCHIVE = "The archive"
+    GROUP = "One group"
+    STACK = "The stack"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A verb in the table of all verbs. Listing them imports none.
+
+    Attributes:
+        line: what ``--help`` says of it.
+        not_on_glue: why no run of the stack's AWS Glue job can do it; empty if one can.
+    """
+
+    section: Section
+    line: str
+    not_on_glue: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """One verb.
+
+    Attributes:
+        about: what it does and guarantees, for its ``--help``.
+        add_arguments: adds its arguments, but for ``--archive``.
+        make_options: makes its options of the arguments' values, by name.
+        run: runs it with these options, prints the answer and returns the exit code; raises
+            JobError with a sentence.
+        examples: what its ``--help`` ends with.
+        has_json: whether it takes ``--json``; see ``terminal.print_answer``.
+    """
+
+    about: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    make_options: Callable[..., Any]
+    run: Callable[[Any], int]
+    examples: str = ""
+    has_json: bool = True
+
+
+def suggestion(verb: str, archive: str, *words: str) -> str:
+    """Format a command for the reader to copy, quoted for a shell.
+
+    The *archive* is left out where a stack of ``--stack`` says where it is.
+    """
+    stack = STACK.get()
+    place = ("--stack", stack) if stack else ("--archive", archive)
+    return " ".join([PROGRAM, verb, *map(shlex.quote, (*place, *words))])
+
+
+def option(name: str, value: str) -> tuple[str, ...]:
+    """Return the words of an option, also if its value looks like another option."""
+    return (f"{name}={value}",) if value.startswith("-") else (name, value)
+
+
+def progress_here() -> Progress:
+    """Return how progress is shown: as set, or one line on a terminal, lines of a log elsewhere."""
+    if progress := PROGRESS.get():
+        return progress
+    return on_terminal if sys.stderr.isatty() else in_lines

@@ -1,0 +1,271 @@
+"""``collect``: parked queue to archive, archive to report and plan."""
+
+import argparse
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from dlq.archive.messages.message_index import REPORTS
+from dlq.archive.storage.files import open_archive, open_folder
+from dlq.aws.clients import require_queue, sqs_client
+from dlq.cli.arguments import add_shared, since, whole_number
+from dlq.cli.terminal import print_answer, print_error, print_line, print_table
+from dlq.cli.verb import (
+    BAD_INPUT,
+    DONE,
+    STACK,
+    Verb,
+    progress_here,
+    suggestion,
+)
+from dlq.errors import InputError
+from dlq.explain.findings import (
+    LEAST_GROUP,
+    TOO_FEW,
+    Findings,
+    GroupFinding,
+    format_lead,
+    format_statuses,
+)
+from dlq.explain.grouping import check_group_by
+from dlq.explain.signature.mask import shorten
+from dlq.figures import counted, duration, percent, quantity
+
+if TYPE_CHECKING:
+    from dlq.drain.drain import DrainSummary
+
+_ABOUT = """\
+Drains the parked queue into the archive, and writes each message durably before it deletes it.
+Then groups the archive's pending messages by failure, and finds what sets each group apart (its
+leads). Writes report.html, summary.json and groups.parquet for programs, and plan.yaml, in which
+each group's action is "leave" unless a rule of a policy sets another one.
+
+Titles and leads are printed on a terminal only: elsewhere, as in the log of a scheduled job, you
+get group ids and counts. Run it again at any time. docs/analysis.md explains groups and leads."""
+
+_ANALYZE = "analyze"
+_OF_DRAIN = ("limit", "time_budget_seconds", "tasks", "wait_seconds")
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--only", choices=("drain", _ANALYZE), help="do this part, with its options"
+    )
+    drain = parser.add_argument_group("the drain")
+    add_shared(drain, "--parked-queue-url", "--limit", "--time-budget-seconds")
+    drain.add_argument(
+        "--tasks",
+        type=whole_number(1),
+        metavar="N",
+        help="tasks in parallel (default: one for each 2,000 messages that SQS counts, at most "
+        "30, and on one machine at most one for each core)",
+    )
+    drain.add_argument(
+        "--wait-seconds",
+        type=whole_number(0, 20),
+        metavar="S",
+        help="length of a long poll, 0 to 20; a task ends after three empty ones if SQS counts no "
+        "visible message (default: 1)",
+    )
+    analysis = parser.add_argument_group("the analysis")
+    add = analysis.add_argument
+    add("--out", metavar="FOLDER", help="the report's folder (default: PLACE/reports/ID)")
+    add_shared(analysis, "--where")
+    add(
+        "--since",
+        type=since,
+        metavar="AGE|TIME",
+        help="only messages parked since then: 45m, 12h, 7d, 2w, or a time such as "
+        "2026-11-01T09:30:00Z; the plan keeps the time",
+    )
+    add_shared(analysis, "--policy", "--policy-sha256")
+    add_shared(analysis, "--logs", "--logs-limit")
+    add(
+        "--group-by",
+        metavar="PATTERN",
+        help="a regular expression (RE2) with one group in brackets: errors of one type are one "
+        "group where it captures the same in 'TYPE: TEXT'; it sees the masked text, as in titles. "
+        "The archive remembers it; '' takes it away",
+    )
+    add_shared(analysis, "--mask", "--no-samples")
+
+
+def _make_options(**values: Any) -> dict[str, Any]:  # noqa: ANN401 - argparse's
+    if values["only"] != _ANALYZE and not values["parked_queue_url"]:
+        raise InputError(f"--parked-queue-url is missing: without it only --only {_ANALYZE} works")
+    if values["group_by"]:
+        check_group_by(values["group_by"])
+    return values
+
+
+def _run(values: dict[str, Any]) -> int:
+    from dlq.archive.messages.message_store import message_files, require_drains
+    from dlq.cli.spark_session import start_spark
+    from dlq.drain.drain import DrainOptions, drain
+    from dlq.explain.analyze import AnalyzeOptions, analyze, load_policy
+
+    only, url, policy = (values.pop(name) for name in ("only", "parked_queue_url", "policy"))
+    place, sha256 = values.pop("archive"), values.pop("policy_sha256")
+    of_drain = {name: value for name in _OF_DRAIN if (value := values.pop(name)) is not None}
+    archive = open_archive(place)
+    if only != "drain":
+        _check_analysis(values, policy, sha256)
+    if only == _ANALYZE:
+        require_drains(archive)
+    else:
+        require_queue("--parked-queue-url", url, sqs_client)
+    spark = start_spark()
+    # Only Spark can check all of its conditions.
+    rules = load_policy(spark, policy, sha256) if policy else None
+    drained, findings = None, None
+    try:
+        if only != _ANALYZE:
+            drained = drain(spark, DrainOptions(url, place, **of_drain), progress=progress_here())
+        if only == _ANALYZE or (not only and message_files(archive)):
+            options = AnalyzeOptions(place, **values, policy=rules, stack=STACK.get())
+            findings = analyze(spark, options, progress=progress_here())
+    finally:
+        # Whatever ends the analysis, the answer says what was drained.
+        if drained or findings:
+            fields = findings and analysis_fields(findings)
+            answer = {"drained": drained and asdict(drained), "findings": fields}
+            print_answer(answer, lambda: print_collected(drained, findings))
+        for fault in drained.stopped_by if drained else ():
+            print_error(
+                f"the drain stopped early: {fault}; what is not archived is still in the queue, "
+                "run the same command again"
+            )
+    return BAD_INPUT if drained and drained.stopped_by else DONE
+
+
+def _check_analysis(values: Mapping[str, Any], policy: str | None, sha256: str | None) -> None:
+    """Check what needs no Spark, before anybody waits for it. Raises InputError."""
+    from dlq.archive.messages.dead_letter_schema import READ_COLUMNS
+    from dlq.explain.analyze import load_policy
+    from dlq.explain.signature.mask import compile_masks
+    from dlq.sql.allowed import check_sql
+
+    compile_masks(values["masks"])
+    check_sql(values["where"], READ_COLUMNS)
+    if policy:
+        load_policy(None, policy, sha256)
+    if values["out"]:
+        open_folder(values["out"])
+
+
+def print_collected(drained: "DrainSummary | None", findings: Findings | None) -> None:
+    """Print what was drained and what was found; None for what was not done."""
+    if drained:
+        print_drain(drained)
+    if findings:
+        print_analysis(findings)
+    elif drained and drained.archived:
+        print_line(f"next: {suggestion('collect', drained.archive, '--only', _ANALYZE)}")
+
+
+def print_drain(summary: "DrainSummary") -> None:
+    """Print the counts, and what is still in the queue."""
+    speed = summary.archived / summary.seconds if summary.seconds else 0
+    print_table(
+        ("received", "archived", "deleted", "left"),
+        [(summary.received, summary.archived, summary.deleted, summary.left)],
+    )
+    print_line(
+        f"drain {summary.drain_id}: {duration(summary.seconds)}, {quantity(speed)} messages/s"
+    )
+    if summary.left:
+        print_line(
+            f"{summary.left:,} were archived but their deletion was not confirmed: they come "
+            "again, and reading the archive counts them once"
+        )
+    if summary.unreadable:
+        receives = counted(summary.unreadable, "receive")
+        print_line(f"{receives} brought no readable message; left in the queue:")
+        for fault in summary.faults[:10]:
+            print_line(f"  {fault}")
+    if summary.tests:
+        were = counted(summary.tests, "test message")
+        print_line(f"{were} of dlq doctor: deleted, not archived")
+    if (rest := summary.rest) and rest.total:
+        print_line(
+            f"SQS still counts about {rest.visible:,} visible, {rest.in_flight:,} in flight and "
+            f"{rest.delayed:,} delayed in the queue, as of a minute ago: run again for them"
+        )
+
+
+_FIELDS = (
+    *("plan_id", "archive", "analyzed_at", "messages"),
+    *("statuses", "unreadable", "left_for_people", "logs", "clock"),
+)
+_GROUP = ("group_id", "count", "share", "trend", "status")
+_GROUPS_IN_A_LOG = 30
+_GROUPS_ON_A_TERMINAL = 12
+_TITLE_ON_A_TERMINAL = 100
+"""Characters: two lines in a table of 100 columns. The report has the whole title."""
+
+
+def analysis_fields(findings: Findings) -> dict[str, object]:
+    """Return the fields of the JSON answer, without words of messages."""
+    return {
+        **{name: getattr(findings, name) for name in _FIELDS},
+        "plan": findings.plan_path,
+        "groups": [{name: getattr(one, name) for name in _GROUP} for one in findings.groups],
+        "gone": [one.group_id for one in findings.gone],
+    }
+
+
+def print_analysis(findings: Findings) -> None:
+    """Print the largest groups, the report's address and the next command.
+
+    Titles and leads quote messages, so they are printed on a terminal only, and in no log.
+    """
+    groups = len(findings.groups)
+    print_line(f"{counted(findings.messages, 'message')} pending in {counted(groups, 'group')}")
+    if findings.statuses:
+        print_line(f"groups: {format_statuses(findings.statuses)}")
+    if findings.logs:
+        print_line(findings.logs)
+    if findings.clock:
+        print_line(f"note: {findings.clock}")
+    for path in findings.unreadable:
+        print_line(f"note: {path} cannot be read; what it says of a group is left out")
+    if left := findings.left_for_people:
+        named = [f"{group_id} ({word})" for group_id, word in left.items()]
+        more = ", …" if len(named) > _GROUPS_IN_A_LOG else ""
+        print_line(
+            f"left for a person, who last said otherwise than the policy: "
+            f"{counted(len(left), 'group')}: {', '.join(named[:_GROUPS_IN_A_LOG])}{more}"
+        )
+    folder = findings.plan_path.removesuffix("/plan.yaml")
+    if not findings.groups:
+        print_line(f"nothing is left to decide; report: {folder}")
+        return
+    is_terminal = sys.stdout.isatty()
+    shown = findings.groups[: _GROUPS_ON_A_TERMINAL if is_terminal else _GROUPS_IN_A_LOG]
+    headings = ("group", "count", "share", "trend", "what failed, and what sets it apart")
+    rows = [
+        (one.group_id, one.count, percent(one.share), one.trend, _title_and_lead(one))
+        for one in shown
+    ]
+    columns = len(headings) if is_terminal else len(headings) - 1
+    print_table(headings[:columns], [row[:columns] for row in rows], spare=("trend", "share"))
+    if groups > len(shown):
+        rest = findings.messages - sum(group.count for group in shown)
+        more = counted(groups - len(shown), "smaller group")
+        print_line(f"… and {more} with {counted(rest, 'message')}; all are in the report")
+    print_line(f"report: {folder}/report.html")
+    # The plan of the archive's newest report need not be named.
+    is_found = findings.plan_path.startswith(f"{findings.archive}/{REPORTS}/")
+    words = () if is_found else ("--plan", findings.plan_path)
+    print_line(f"next: {suggestion('groups', findings.archive, *words)}")
+
+
+def _title_and_lead(group: GroupFinding) -> str:
+    lead = TOO_FEW if group.count < LEAST_GROUP else ""
+    if group.leads:
+        lead = format_lead(group.leads[0])
+    return shorten(group.title, _TITLE_ON_A_TERMINAL) + (f"\n↳ {lead}" if lead else "")
+
+
+VERB = Verb(_ABOUT, _add_arguments, _make_options, _run)

@@ -1,0 +1,189 @@
+"""``console``: the web page on this machine."""
+
+import argparse
+import os
+import socket
+import sys
+import tempfile
+import threading
+import webbrowser
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dlq.aws.actor import actor
+from dlq.cli.arguments import add_shared, whole_number
+from dlq.cli.running import ARCHIVE_VARIABLE, default_archive
+from dlq.cli.terminal import print_line, while_it_is_read
+from dlq.cli.verb import DONE, Verb, option
+from dlq.errors import InputError
+from dlq.stack.outputs import read_stack
+
+if TYPE_CHECKING:
+    from dlq.console.security import Session
+    from dlq.console.site import Console
+
+OFFERED_SECONDS = 60.0
+"""Lifetime of the file with the address for the browser."""
+
+VALUES = ("parked-queue-url", "main-queue-url", "dlq-url", "failure-table")
+"""Options that a stack has values for, and that the console's own commands need."""
+
+_ABOUT = """\
+Opens a web page on this machine, where you see the groups of an archive, decide about them, edit
+them and redrive them. Prints an address that works once; whoever opens it first has the console.
+The page listens on 127.0.0.1 alone and loads nothing from elsewhere. Every action shows the dlq
+command that does the same. Ctrl-C stops the console, and no long work that it started. Reading and
+deciding need no Spark."""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--archive",
+        metavar="PLACE",
+        help=f"the archive: s3://BUCKET/PREFIX, or a folder (default: {ARCHIVE_VARIABLE})",
+    )
+    add_shared(parser, "--parked-queue-url", "--main-queue-url", "--failure-table", "--mask")
+    add("--dlq-url", metavar="URL", help="the DLQ, whose messages that wait are counted")
+    add(
+        "--port",
+        type=whole_number(0, 65_535),
+        default=0,
+        metavar="N",
+        help="the port to listen on (default: a free one)",
+    )
+    add(
+        "--no-browser",
+        dest="opens_browser",
+        action="store_false",
+        help="print the address only; without a terminal that is always so",
+    )
+    add(
+        "--unmasked",
+        dest="is_unmasked",
+        action="store_true",
+        help="show bodies and attributes of messages as they are",
+    )
+    add(
+        "--on-glue",
+        action="store_true",
+        help="run long work on the stack's AWS Glue job instead of on this machine",
+    )
+
+
+def _run(options: argparse.Namespace) -> int:
+    # Here, like what imports pyarrow: other verbs start without it.
+    from dlq.archive.storage.files import is_begun
+    from dlq.console.app import make_server
+    from dlq.console.security import Session
+
+    console = console_of(options)
+    listener = listen(options.port)
+    session = Session(port=listener.getsockname()[1])
+    print_line(f"the console of {console.stack or console.archive.root}, until Ctrl-C:")
+    if not (console.stack or is_begun(console.archive)):
+        root = console.archive.root
+        print_line(f"note: archive {root}: nothing is archived there; the first Collect begins it")
+    print_line(f"  {session.address}")
+    with while_it_is_read():
+        sys.stdout.flush()
+    if options.opens_browser and sys.stdout.isatty():
+        threading.Thread(target=open_in_browser, args=[session], daemon=True).start()
+    # It handles Ctrl-C and SIGTERM itself, and then lets open requests end.
+    make_server(console, session).run(sockets=[listener])
+    return DONE
+
+
+def open_in_browser(
+    session: "Session",
+    opens: Callable[[str], object] = webbrowser.open,
+    wait: Callable[[float], bool] | None = None,
+) -> None:
+    """Hand the address of the console to the browser, in a file that only this user can read.
+
+    Every user of the machine can read the words of a command, and so those of the browser's start.
+    A browser from a snap, a flatpak or outside of WSL may not be able to read it; the printed
+    address works, too. The file is gone after ``OFFERED_SECONDS``, or once the console is opened.
+
+    *opens* may wait for the browser's end; *wait* is for so many seconds, until somebody opens the
+    console.
+    """
+    wait = wait or session.is_open.wait
+    # A folder of mode 0700.
+    with tempfile.TemporaryDirectory(prefix="dlq-console-") as folder:
+        file = Path(folder, "open.html")
+        file.touch(0o600, exist_ok=False)
+        refresh = f'<meta http-equiv="refresh" content="0;url={session.address}">'
+        file.write_text(f"<!doctype html>{refresh}\n")
+        threading.Thread(target=opens, args=[file.as_uri()], daemon=True).start()
+        wait(OFFERED_SECONDS)
+
+
+def console_of(options: argparse.Namespace) -> "Console":
+    """Return what the console works on.
+
+    Raises:
+        InputError: neither a stack nor an archive is given, or the stack has none; or a mask is no
+            regular expression; or other users may write where works are kept.
+    """
+    from dlq.archive.storage.files import open_archive, open_folder
+    from dlq.console.site import Console
+    from dlq.console.work import Works
+    from dlq.explain.signature.mask import compile_masks
+
+    def values_of(place: object) -> dict[str, str]:
+        found = {name: getattr(place, name.replace("-", "_")) for name in VALUES}
+        return {name: value for name, value in found.items() if value}
+
+    archive = options.archive
+    given = values_of(options)
+    values = given
+    if options.stack:
+        of_stack = read_stack(options.session, options.stack)
+        values = values_of(of_stack) | given
+        if of_stack.archive is None:
+            archive = archive or default_archive()
+        if archive:
+            given |= {"archive": open_folder(archive).root}
+        archive = archive or of_stack.require_archive()
+    archive = archive or default_archive()
+    if archive is None:
+        raise InputError("give --stack NAME, or --archive PLACE")
+    if options.on_glue and not options.stack:
+        raise InputError("--on-glue: give --stack NAME, whose AWS Glue job is to run the work")
+    masks = compile_masks(options.masks)
+    place = open_archive(archive)
+    works = Works.of(place.root, os.environ)
+    works.check_owner()
+    return Console(
+        archive=place,
+        works=works,
+        now=lambda: datetime.now(UTC),
+        who=actor(),
+        stack=options.stack,
+        values=values,
+        given=given,
+        mask_words=tuple(word for mask in options.masks for word in option("--mask", mask)),
+        masks=masks,
+        is_unmasked=options.is_unmasked,
+        on_glue=options.on_glue,
+    )
+
+
+def listen(port: int) -> socket.socket:
+    """Listen on the loopback interface; 0 takes a free port.
+
+    Raises:
+        InputError: the port cannot be had.
+    """
+    try:
+        # The address is printed before the server runs: whoever opens it at once must be heard.
+        return socket.create_server(("127.0.0.1", port))
+    except OSError as error:
+        why = os.strerror(error.errno or 0)
+        raise InputError(f"--port {port}: {why}; give another one, or none") from error
+
+
+VERB = Verb(_ABOUT, _add_arguments, argparse.Namespace, _run, has_json=False)

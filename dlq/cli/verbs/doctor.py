@@ -1,0 +1,100 @@
+"""``doctor``: checks an installation."""
+
+import argparse
+import secrets
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from dlq.cli.terminal import AS_JSON, print_answer, print_line, print_parts
+from dlq.cli.verb import CHECK_FAILED, DONE, Verb
+from dlq.cli.verbs import require_yes
+from dlq.errors import InputError
+from dlq.stack.outputs import clients_of, required
+from dlq.stack.rules import Finding, Installation, Severity, examine
+from dlq.stack.survey import survey
+from dlq.stack.trial import Check, Trial
+
+_ABOUT = """\
+Checks an installation: its queues, function, trigger, keys, table and log groups. Prints
+what is broken or at risk, and what to change. Exit code 1 if something is broken. Changes nothing.
+
+With --send-test-message it also sends one marked message to the DLQ, whose counter makes the
+function park it: no consumer sees it. It finds the message among at most 100 parked ones, compares
+it and deletes it."""
+
+_VERDICTS = {True: ("works", "green"), False: ("broken", "red"), None: ("unknown", "cyan")}
+_STYLES = {Severity.BROKEN: "red", Severity.RISK: "yellow", Severity.UNKNOWN: "cyan"}
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--send-test-message",
+        action="store_true",
+        help="send one message through the DLQ, the function and the parked queue",
+    )
+    parser.add_argument(
+        "--through-consumer",
+        action="store_true",
+        help="send the test message to the main queue; your consumer has to fail on it",
+    )
+    parser.add_argument("--yes", action="store_true", help="do not ask before --through-consumer")
+
+
+def _run(options: argparse.Namespace) -> int:
+    if options.through_consumer and not options.send_test_message:
+        raise InputError("--through-consumer: add --send-test-message")
+    installation = survey(options.session, required(options.stack))
+    findings = examine(installation)
+    checks: list[Check] = []
+    if not AS_JSON.get():
+        _print(installation, findings)
+    if options.send_test_message:
+        if options.through_consumer and not options.yes:
+            main = installation.main
+            require_yes(
+                f"The consumer of {main.name} gets a message whose body it does not know, up to "
+                f"{main.max_receive_count} times. It has to fail on it.",
+                "add --yes",
+            )
+        trial = Trial(
+            clients_of(options.session),
+            installation,
+            secrets.token_hex(8),
+            options.through_consumer,
+        )
+        for check in trial.run():
+            checks.append(check)
+            if not AS_JSON.get():
+                word, style = _VERDICTS[check.works]
+                observed = f" test message, {check.name}: {check.observed}"
+                print_parts((f"{word:<8}", style), (observed, ""))
+                for cause in check.causes:
+                    print_line(f"{'':<9}{cause.subject}: {cause.fault}\n{'':<9}to do: {cause.fix}")
+    answer = {
+        "function": installation.function_name,
+        "findings": [asdict(finding) for finding in findings],
+        "test_message": [asdict(check) for check in checks],
+    }
+    print_answer(answer, lambda: None)
+    is_broken = any(finding.severity is Severity.BROKEN for finding in findings)
+    has_failed = any(check.works is False for check in checks)
+    return CHECK_FAILED if is_broken or has_failed else DONE
+
+
+def _print(installation: Installation, findings: Sequence[Finding]) -> None:
+    queues = ", ".join(queue.name for queue in installation.queues)
+    print_line(f"{installation.function_name}: {queues}")
+    for finding in findings:
+        print_parts(
+            (f"{finding.severity.value:<8}", _STYLES[finding.severity]),
+            (f" {finding.subject}: {finding.fault}\n         to do: {finding.fix}", ""),
+        )
+    counts = Counter(finding.severity for finding in findings)
+    print_line(
+        f"{counts[Severity.BROKEN]} broken, {counts[Severity.RISK]} at risk, "
+        f"{counts[Severity.UNKNOWN]} could not be checked"
+    )
+
+
+VERB = Verb(_ABOUT, _add_arguments, argparse.Namespace, _run)

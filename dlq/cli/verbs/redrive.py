@@ -1,0 +1,329 @@
+"""``redrive``: plan to queue."""
+
+import argparse
+import os
+import sys
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
+
+from dlq.archive.ledger.disposition import Disposition
+from dlq.archive.ledger.stop import Stop, StopCause
+from dlq.cli.arguments import add_shared
+from dlq.cli.outcomes import columns, print_outcomes, problem_sentence
+from dlq.cli.terminal import (
+    AS_JSON,
+    came_back,
+    print_answer,
+    print_diff,
+    print_error,
+    print_line,
+    print_table,
+)
+from dlq.cli.verb import (
+    CHECK_FAILED,
+    DONE,
+    INTERRUPTED,
+    NOT_ALL_SENT,
+    RARE,
+    STOPPED,
+    Verb,
+    progress_here,
+    suggestion,
+)
+from dlq.figures import counted, duration
+from dlq.plan.plan import Action
+from dlq.plan.policy import ALLOWED_RETURNS
+from dlq.redrive.redrive_values import RedriveOptions, RedriveSummary
+
+if TYPE_CHECKING:
+    from dlq.redrive.watch import Watched
+
+_ABOUT = """\
+Executes the newest plan, or --plan: sends the messages of groups with action "redrive", each to the
+queue that it came from, and records groups with action "discard". A dry run unless --execute is
+given. You can repeat it at any time: a message that was sent is never sent again.
+
+With a failure table messages go by ramp: 1, 2, 6, 18, ... of each group, each step twice all before
+it, when every failure of the step before had the time to come back and no more did than may. A
+group of which more comes back is stopped until somebody decides again: exit code 3. Where nobody
+can tell yet, or the circuit breaker limits the queue to 1 replay a minute, the run waits for up to
+15 minutes and ends with exit code 4: the same command goes on. If the table cannot be read, nothing
+is sent: exit code 2.
+
+A message whose answer was lost is in doubt: it is named and left. On FIFO queues a message waits
+behind any earlier one of its message group that stays. What is left is counted and named.
+docs/redrive.md has the rules."""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_shared(parser, "--plan")
+    parser.add_argument(
+        "--group",
+        metavar="ID",
+        help="redrive this group alone, whatever the plan does with it: g-...",
+    )
+    add_shared(parser, "--where", "--limit", "--max-rate")
+    parser.add_argument(
+        "--watch",
+        dest="watches",
+        action="store_true",
+        help="after the send, say what comes back until every failure would have; exit code 3 if "
+        "more came back than may, 1 if nobody can say; requires --failure-table",
+    )
+    add_shared(parser, "--reason", "--execute")
+    add_ramp(parser)
+    rare = parser.add_argument_group(RARE)
+    add_shared(rare, "--main-queue-url", "--to-queue-url", "--failure-table")
+    add_shared(
+        rare,
+        "--parked-queue-url",
+        help="act only on messages of this parked queue; required if the plan has messages of "
+        "several, and for a ramp",
+    )
+    add_shared(rare, "--in-doubt", "--time-budget-seconds", "--mask", "--no-samples")
+    add_shared(rare, "--pointer-bucket")
+    rare.add_argument(
+        "--include-foreign",
+        action="store_true",
+        help="also messages that came from another queue, or may have; requires --to-queue-url",
+    )
+    rare.add_argument(
+        "--allow-reordering",
+        action="store_true",
+        help="FIFO: send messages although an earlier one of their message group is not sent",
+    )
+    # For programs: the console executes what its dry run has shown, and nothing else.
+    rare.add_argument("--decisions-sha256", help=argparse.SUPPRESS)
+
+
+def add_ramp(parser: argparse.ArgumentParser) -> None:
+    """Add the ramp's arguments; ``--parked-queue-url`` and ``--failure-table`` are the verbs'.
+
+    DLQ_MINUTE_SECONDS shortens its minutes, for demonstrations.
+    """
+    parser.set_defaults(minute_seconds=float(os.environ.get("DLQ_MINUTE_SECONDS", "60")))
+    group = parser.add_argument_group("ramp")
+    how = group.add_mutually_exclusive_group()
+    how.add_argument(
+        "--ramp",
+        action="store_true",
+        default=None,
+        help="send 1, 2, 6, 18, ... messages of each group, each step after the one before is "
+        "known to be good; refused where nobody could see that (default with --failure-table)",
+    )
+    how.add_argument(
+        "--at-once",
+        dest="ramp",
+        action="store_false",
+        help="send everything in one step, also if the failure table cannot be read (default "
+        "without --failure-table)",
+    )
+    group.add_argument(
+        "--allow-returns",
+        type=_allowed,
+        metavar="N|P%",
+        help="how many messages of a group may come back (default: none of the first 20, one up "
+        "to 100, then 1%% of what was sent)",
+    )
+    group.add_argument(
+        "--function-arn",
+        metavar="ARN",
+        help="the replay function: a step is good only while something feeds it, and it had no "
+        "errors",
+    )
+
+
+def _allowed(text: str) -> str:
+    if not ALLOWED_RETURNS.fullmatch(text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: must be a whole number, or a percentage from 0% to 100%"
+        )
+    return text
+
+
+def _run(options: RedriveOptions) -> int:
+    from dlq.cli.spark_session import start_spark
+    from dlq.redrive.preparation import prepare, stopped_summary
+    from dlq.redrive.redrive import redrive
+    from dlq.redrive.watch import Watch
+
+    # Whoever collects the output, a log, keeps what an erase does not reach.
+    if not (sys.stdout.isatty() or AS_JSON.get()):
+        options = replace(options, has_samples=False)
+    # Nobody should wait for Spark to be told of a mistake.
+    summary = stopped_summary(options, prepare(options))
+    watch = Watch(options) if options.watches and options.execute and summary is None else None
+    if summary is None:
+        summary = redrive(start_spark(), options, progress=progress_here(), announce=print_error)
+    # Also where all groups were stopped before, so that no run began.
+    is_stopped = options.execute and bool(summary.stopped_groups)
+    if not AS_JSON.get():
+        names_pace = options.ramp is None and options.failure_table is not None
+        print_redrive(summary, names_plan=options.plan is None, names_pace=names_pace)
+        if summary.stopped_groups and not is_stopped:
+            print_line(f"once it is fixed: {_decide_command(summary, options)}")
+    print_stop(summary.stopped_by)
+    exit_code = exit_code_of(summary)
+    if watch and exit_code != INTERRUPTED:
+        watched = watch.run(summary.plan_id, progress_here())
+        print_watched(watched)
+        exit_code = exit_code_of_watch(watched, exit_code)
+    outcomes = watch.outcomes if watch else ()
+    print_answer(
+        {**redrive_fields(summary), "outcomes": [asdict(one) for one in outcomes]},
+        lambda: print_outcomes(outcomes, options.failure_table),
+    )
+    if exit_code == INTERRUPTED or not is_stopped:
+        return exit_code
+    print_error(
+        f"stopped: {', '.join(summary.stopped_groups)}: more came back than may, and the rest was "
+        "not sent; collect shows what came back; once it is fixed, decide again, and the next ramp "
+        f"begins with step one: {_decide_command(summary, options)}"
+    )
+    return STOPPED
+
+
+def _decide_command(summary: RedriveSummary, options: RedriveOptions) -> str:
+    """Format the command that lets the first stopped group go on."""
+    plan = ("--plan", options.plan) if options.plan else ()
+    return suggestion("decide", options.archive, summary.stopped_groups[0], "redrive", *plan)
+
+
+def print_watched(watched: "Watched") -> None:
+    """Print what went wrong in a watch, and what nobody knows in the end."""
+    if watched.ended_early:
+        print_error(f"the watch ended early: {watched.ended_early}")
+    if watched.bad:
+        print_error(f"{', '.join(watched.bad)}: more came back than may")
+    if watched.unknown:
+        print_error(f"{', '.join(watched.unknown)}: nobody can say what came back")
+
+
+def exit_code_of_watch(watched: "Watched", exit_code: int) -> int:
+    """Return the exit code of a watch, else that of its run, which is *exit_code*. Pure."""
+    if watched.stopped_by and watched.stopped_by.cause is StopCause.INTERRUPTED:
+        return INTERRUPTED
+    if watched.bad:
+        return STOPPED
+    if exit_code:
+        return exit_code
+    return CHECK_FAILED if watched.ended_early or watched.unknown else DONE
+
+
+def print_stop(stop: Stop | None) -> None:
+    """Print why a run stopped early, if it did."""
+    if stop:
+        print_error(
+            f"the run stopped early: {stop.sentence}; nothing is lost, run the same command again "
+            "to go on"
+        )
+
+
+def exit_code_of(summary: RedriveSummary) -> int:
+    """Return the exit code of a redrive or a restore. Pure.
+
+    That of an interruption counts before that of a stopped group, and that before all others.
+    """
+    stop = summary.stopped_by
+    if stop and stop.cause is StopCause.INTERRUPTED:
+        return stop.cause.exit_code
+    if summary.is_stopped:
+        return STOPPED
+    if stop:
+        return stop.cause.exit_code
+    return NOT_ALL_SENT if summary.is_unfinished else DONE
+
+
+def redrive_fields(summary: RedriveSummary) -> dict[str, object]:
+    """Return the fields of the JSON answer. It has no titles, which quote messages."""
+    fields = asdict(summary)
+    for group in fields["groups"]:
+        del group["title"]
+    return fields
+
+
+def print_redrive(
+    summary: RedriveSummary,
+    heading: str = "group",
+    *,
+    names_plan: bool = False,
+    names_pace: bool = False,
+) -> None:
+    """Print what happened to each group or drain, or would, and why messages were left.
+
+    Titles quote messages, so they are printed on a terminal only. With *names_plan* what a dry run
+    suggests names the plan, because the command did not: a newer report may come. With *names_pace*
+    it names the ramp that the dry run has promised, or that there is none.
+    """
+    words = columns(summary.counts)
+    has_titles = sys.stdout.isatty() and any(group.title for group in summary.groups)
+    rows = [
+        (
+            group.group_id,
+            f"{group.action}, edited" if group.is_edited else group.action,
+            *(sum(group.counts.get(one, 0) for one in of) for of in words.values()),
+            *([group.title] if has_titles else []),
+        )
+        for group in summary.groups
+    ]
+    headings = (heading, "action", *words, *(["failure"] if has_titles else []))
+    print_table(headings, rows, spare=("done before", "left", "action"))
+    for sample in summary.samples:
+        print_line(f"edit of group {sample.group_id}, message {sample.message_id}")
+        print_diff([f"  {line}" for line in sample.lines], indent=2)
+    if summary.ramp:
+        rows = [
+            (
+                *(of.group_id, f"{of.step} of {of.steps}", of.sent),
+                *(came_back(of.sent, of.returned), of.allowed, of.verdict, of.why),
+            )
+            for of in summary.ramp
+        ]
+        headings = ("ramp of group", "step", "sent", "came back", "may", "verdict", "")
+        print_table(headings, rows, spare=("may", "step"))
+    for problem in summary.problems:
+        print_line(problem_sentence(problem))
+    for note in summary.notes:
+        print_line(f"note: {note}")
+    if summary.forecast and (sizes := summary.forecast.sizes):
+        print_line(
+            f"ramp: up to {counted(len(sizes), 'step')} a group (messages: "
+            f"{', '.join(map('{:,}'.format, sizes))}), at least "
+            f"{duration(summary.forecast.seconds)} in all; --at-once sends everything in one step"
+        )
+    suggested = f"--plan {summary.plan_id} " if names_plan else ""
+    if names_pace:
+        suggested += "--ramp " if summary.forecast else "--at-once "
+    print_line(_format_result(summary, suggested))
+
+
+_DONE = {
+    Disposition.SENT: "sent {:,}",
+    Disposition.RESTORED: "restored {:,}",
+    Disposition.DISCARDED: "discarded {:,}",
+    Disposition.DISCARD: "{:,} would be discarded",
+}
+
+
+def _format_result(summary: RedriveSummary, suggested: str) -> str:
+    done = [text.format(count) for one, text in _DONE.items() if (count := summary.count(one))]
+    if summary.executed:
+        return f"plan {summary.plan_id}, run {summary.run_id}: {', '.join(done) or 'sent 0'}"
+    if all(group.action == Action.LEAVE for group in summary.groups):
+        return "dry run: the plan leaves every group; edit its actions first"
+    to_send = summary.count(Disposition.SEND)
+    if not (to_send or done):
+        return f"dry run: nothing would be sent to {summary.destination}"
+    pace = "as fast as it goes"
+    if summary.max_rate is not None:
+        pace = f"in about {duration(to_send / summary.max_rate)} at {summary.max_rate:g} a second"
+    if summary.forecast and summary.forecast.sizes:
+        pace = "step by step"
+    goes = f"{to_send:,} would go to {summary.destination} {pace}"
+    return (
+        f"dry run: nothing was sent. {', '.join([goes, *done])}; to do it, add "
+        f"{suggested}--execute --reason 'why'"
+    )
+
+
+VERB = Verb(_ABOUT, _add_arguments, RedriveOptions, _run)

@@ -1,0 +1,48 @@
+"""``restore``: archive to parked queue."""
+
+import argparse
+
+from dlq.cli.arguments import add_shared
+from dlq.cli.terminal import print_answer
+from dlq.cli.verb import Verb, progress_here
+from dlq.cli.verbs.redrive import (
+    exit_code_of,
+    print_redrive,
+    print_stop,
+    redrive_fields,
+)
+from dlq.redrive.redrive_values import RestoreOptions
+
+_ABOUT = """\
+Sends archived messages to the parked queue, with body, attributes, counter and context as
+archived. Messages that were sent, discarded or restored before are left (--include-discarded
+includes discarded ones). A dry run unless --execute is given. You can repeat it at any time: the
+ledger records what was restored. A restored message counts as decided; the next drain archives it
+again under another id."""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add_shared(parser, "--parked-queue-url", required=True)
+    add_shared(parser, "--where", "--limit", "--max-rate", "--in-doubt")
+    add(
+        "--include-foreign",
+        action="store_true",
+        help="also messages drained from another parked queue",
+    )
+    add("--include-discarded", action="store_true", help="also discarded messages")
+    add_shared(parser, "--reason", "--execute")
+
+
+def _run(options: RestoreOptions) -> int:
+    from dlq.cli.spark_session import start_spark
+    from dlq.redrive.restore import check_restore, restore
+
+    check_restore(options)
+    summary = restore(start_spark(), options, progress=progress_here())
+    print_answer(redrive_fields(summary), lambda: print_redrive(summary, "drain"))
+    print_stop(summary.stopped_by)
+    return exit_code_of(summary)
+
+
+VERB = Verb(_ABOUT, _add_arguments, RestoreOptions, _run)

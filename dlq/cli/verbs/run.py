@@ -1,0 +1,156 @@
+"""``run``: drain, analyze, apply a policy, redrive; for a schedule."""
+
+import argparse
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from dlq.archive.ledger.disposition import Disposition
+from dlq.aws.clients import aws_client, aws_session, region_of
+from dlq.cli.arguments import add_shared
+from dlq.cli.terminal import print_answer, print_error, print_line
+from dlq.cli.verb import (
+    BAD_INPUT,
+    DONE,
+    NOT_ALL_SENT,
+    STACK,
+    Verb,
+    progress_here,
+)
+from dlq.cli.verbs.collect import analysis_fields, print_collected
+from dlq.cli.verbs.redrive import (
+    add_ramp,
+    exit_code_of,
+    print_redrive,
+    redrive_fields,
+)
+from dlq.redrive.redrive_values import UNFINISHED
+from dlq_replay.replaying.measures import (
+    MAIN_QUEUE_DIMENSION,
+    NAMESPACE,
+    SERVICE,
+    SERVICE_DIMENSION,
+    Metric,
+    unit_of,
+)
+from dlq_replay.wire.addresses import QueueAddress
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch import CloudWatchClient
+
+    from dlq.run import Pending, RunOptions, RunSummary
+
+_ABOUT = """\
+For a schedule: drains the parked queue, analyzes what is pending, sets the plan's actions by the
+policy, redrives, and prints what is left for a person. Each step is safe to repeat, so a run that
+was killed needs nothing but the next one. Of two runs at the same time both drain and analyze, and
+one redrives; the other tries until its time budget is over, names the first, and exits with 2.
+
+A policy is a YAML file of ordered rules: for each group the first rule whose condition is true sets
+the action. Without --policy everything is left. Without --execute nothing is sent, but the queue is
+drained. What a person said last about a group beats every rule, and messages that returned from an
+earlier redrive are left. docs/schedule.md shows a policy, and how to allow more.
+
+A run acts on messages of its own parked queue. With a destination, number and age of pending
+messages are published to CloudWatch, for the alarm."""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_shared(parser, "--parked-queue-url", required=True)
+    add_shared(parser, "--main-queue-url", "--to-queue-url", "--policy", "--policy-sha256")
+    add_shared(parser, "--time-budget-seconds", "--max-rate", "--failure-table")
+    add_shared(parser, "--logs", "--logs-limit", "--pointer-bucket", "--mask", "--no-samples")
+    add_shared(parser, "--reason", "--execute")
+    add_ramp(parser)
+
+
+def _make_options(**values: Any) -> "RunOptions":  # noqa: ANN401 - argparse's
+    from dlq.run import RunOptions
+
+    return RunOptions(stack=STACK.get(), **values)
+
+
+def _run(options: "RunOptions") -> int:
+    from dlq.cli.spark_session import start_spark
+    from dlq.run import check_run, run
+
+    check_run(options)
+    summary = run(start_spark(), options, progress=progress_here(), announce=print_error)
+    if url := options.destination:
+        client = aws_client("cloudwatch", region=region_of(url, aws_session().region_name))
+        publish_pending(client, QueueAddress.from_url(url).name, summary.pending)
+    fields = {
+        **asdict(summary),
+        "findings": summary.findings and analysis_fields(summary.findings),
+        "redriven": summary.redriven and redrive_fields(summary.redriven),
+    }
+    print_answer(fields, lambda: print_run(summary))
+    if summary.postponed:
+        print_error(f"nothing was redriven, the next run does it: {summary.postponed}")
+    if summary.refused:
+        print_error(f"nothing was redriven: {summary.refused}")
+    return exit_code_of_run(summary)
+
+
+def publish_pending(client: "CloudWatchClient", main_queue_name: str, pending: "Pending") -> None:
+    """Publish number and age of the archive's pending messages to CloudWatch, 0 included.
+
+    An alarm keeps the state of the last value, so a run that leaves nothing pending publishes 0.
+    A failure is printed and does not fail the run: only the alarm depends on these metrics.
+    *client* is of the alarm's Region.
+    """
+    dimensions = {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: main_queue_name}
+    data: Any = [
+        {
+            "MetricName": metric.value,
+            "Dimensions": [{"Name": name, "Value": one} for name, one in dimensions.items()],
+            "Value": value,
+            "Unit": unit_of(metric),
+        }
+        for metric, value in (
+            (Metric.PENDING_MESSAGES, pending.messages),
+            (Metric.OLDEST_PENDING_SECONDS, pending.oldest_seconds),
+        )
+    ]
+    try:
+        client.put_metric_data(Namespace=NAMESPACE, MetricData=data)
+    except (ClientError, BotoCoreError) as error:
+        print_error(f"the metrics of pending messages were not published: {error}")
+
+
+def exit_code_of_run(summary: "RunSummary") -> int:
+    """Return that of a stopped redrive before others; that of a drain that SQS ended comes last."""
+    redriven = summary.redriven
+    if redriven and (redriven.stopped_by or redriven.is_stopped):
+        return exit_code_of(redriven)
+    if summary.refused or summary.is_locked_out:
+        return BAD_INPUT
+    # A person must decide before what waits can go.
+    waits = redriven.count(Disposition.WAITS) if redriven else 0
+    is_unfinished = redriven and redriven.executed and redriven.count(*UNFINISHED) > waits
+    if summary.postponed or is_unfinished:
+        return NOT_ALL_SENT
+    return BAD_INPUT if summary.drained.stopped_by else DONE
+
+
+def print_run(summary: "RunSummary") -> None:
+    """Print the answer of each step, then one line for the whole run."""
+    print_collected(summary.drained, summary.findings)
+    totals = f"{summary.drained.archived:,} archived"
+    if redriven := summary.redriven:
+        print_redrive(redriven)
+        sent = redriven.count(Disposition.SENT, Disposition.SEND)
+        discarded = redriven.count(Disposition.DISCARDED, Disposition.DISCARD)
+        are_sent = "sent" if redriven.executed else "would be sent"
+        totals += f", {sent:,} {are_sent}, {discarded:,} discarded"
+    if summary.policy_sha256:
+        print_line(f"policy: SHA-256 {summary.policy_sha256}")
+    pending = "nothing is pending"
+    if summary.pending.messages:
+        hours = summary.pending.oldest_seconds / 3600
+        pending = f"{summary.pending.messages:,} are pending, the oldest for {hours:,.1f} h"
+    print_line(f"run {summary.run_id}: {totals}; {pending}")
+
+
+VERB = Verb(_ABOUT, _add_arguments, _make_options, _run)

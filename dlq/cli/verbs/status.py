@@ -1,0 +1,161 @@
+"""``status``: counts of messages in the archive and in the parked queue; the circuit breaker."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+
+from dlq.archive.ledger.disposition import DECIDED, Disposition
+from dlq.archive.ledger.message_state import PENDING
+from dlq.archive.storage.files import is_begun, open_archive
+from dlq.cli.arguments import add_shared
+from dlq.cli.terminal import (
+    came_back,
+    print_answer,
+    print_count_times,
+    print_line,
+    print_table,
+)
+from dlq.cli.verb import DONE, STACK, Verb, progress_here, suggestion
+from dlq.errors import InputError
+from dlq.figures import counted, duration, minute
+from dlq.inspect.status import (
+    EXAMPLES,
+    LATEST,
+    ArchiveStatus,
+    DlqStatus,
+    StatusOptions,
+    status,
+)
+
+_ABOUT = """\
+Counts the messages of the archive and, if you name it, of the parked queue: by state, by drain and
+by plan. Names the oldest pending message and those in doubt, and the circuit breaker's limit.
+Changes nothing; needs no Spark: an archive on S3 is read whole, by this machine.
+
+dlq status alone, where neither an option nor the environment names a stack or an archive, lists the
+installations of this account and Region."""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_shared(parser, "--parked-queue-url", "--failure-table")
+    add = parser.add_argument
+    add("--main-queue-url", metavar="URL", help="say whether replays to this queue are limited")
+    add("--dlq-url", metavar="URL", help="its DLQ: also say how many wait there")
+
+
+def _run(options: StatusOptions) -> int:
+    # The archive of a stack begins with its first drain. Any other place may be mistyped.
+    if not STACK.get() and not is_begun(open_archive(options.archive)):
+        begin = suggestion("collect", options.archive, "--parked-queue-url", "URL")
+        raise InputError(
+            f"archive {options.archive}: nothing is archived there; give another, or begin it: "
+            f"{begin}"
+        )
+    found = status(options, progress=progress_here())
+    print_answer(found, lambda: print_status(found))
+    return DONE
+
+
+_STATES = (*DECIDED, Disposition.IN_DOUBT, Disposition.BUSY)
+_COLUMNS = tuple(state.replace("_", " ") for state in _STATES)
+_SPARE = ("restored", "busy", "discarded", "in doubt")
+
+
+def print_status(status: ArchiveStatus) -> None:
+    """Print the counts, and the next command."""
+    print_line(f"archive {status.archive} at {minute(status.at)} UTC")
+    if status.queue:
+        queue = status.queue
+        print_line(
+            f"parked queue: about {queue.visible:,} visible, {queue.in_flight:,} in flight, "
+            f"{queue.delayed:,} delayed"
+        )
+    if status.dlq:
+        _print_breaker(status.dlq)
+    if status.messages:
+        counts = (status.messages, status.count(PENDING), *map(status.count, _STATES))
+        print_table(("messages", PENDING, *_COLUMNS), [counts], spare=_SPARE)
+    else:
+        print_line("the archive is empty: a drain moves messages of the parked queue into it")
+    if status.oldest_pending_at:
+        ago = duration((status.at - status.oldest_pending_at).total_seconds())
+        print_line(f"oldest pending: parked {minute(status.oldest_pending_at)} UTC, {ago} ago")
+    if status.waiting:
+        most = ", ".join(f"{one.message_id} ({one.waiting:,})" for one in status.blockers)
+        print_line(
+            f"{status.waiting:,} wait behind an earlier message of their message group: {most}"
+        )
+    drains = [(one.drain_id, one.messages, one.pending) for one in status.drains]
+    plans = [
+        (
+            one.plan_id,
+            *(one.counts.get(state, 0) for state in _STATES),
+            came_back(one.counts.get(Disposition.SENT), one.returned),
+        )
+        for one in status.plans
+    ]
+    _print_latest("drain", ("messages", PENDING), drains)
+    _print_latest("plan", (*_COLUMNS, "came back"), plans)
+    print_count_times(one.returned_at for one in status.plans)
+    for line in _next_steps(status):
+        print_line(line)
+
+
+def _print_breaker(dlq: DlqStatus) -> None:
+    if dlq.fault:
+        print_line(f"circuit breaker: not known ({dlq.fault})")
+    if dlq.sentence:
+        print_line(f"circuit breaker: {dlq.sentence}")
+    if dlq.unjudged:
+        print_line(f"circuit breaker: {dlq.unjudged}; dlq doctor says what to change")
+    if dlq.waiting is not None:
+        print_line(f"DLQ: about {dlq.waiting:,} wait")
+
+
+def _print_latest(name: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    if rows:
+        print_table((name, *columns), rows[-LATEST:], spare=_SPARE)
+    if len(rows) > LATEST:
+        print_line(f"and {len(rows) - LATEST:,} older {name}s; --json lists all")
+
+
+def _next_steps(status: ArchiveStatus) -> Iterator[str]:
+    for state, advice in (
+        (Disposition.IN_DOUBT, "they may have been sent and no answer came"),
+        (Disposition.BUSY, "a run that has not ended claimed them"),
+    ):
+        examples = status.examples.get(state, ())
+        if examples:
+            more = ", …" if status.count(state) > EXAMPLES else ""
+            yield f"{state.replace('_', ' ')}: {advice}: {', '.join(examples)}{more}"
+            yield f"  details of one: {suggestion('show', status.archive, examples[0])}"
+    yield from status.open_runs
+    report = status.report
+    if report and report.fault:
+        yield f"newest report: {report.fault}"
+    if report and report.decided:
+        yield (
+            f"{counted(report.decided, 'pending message')} {'is' if report.decided == 1 else 'are'}"
+            f" decided in plan {report.plan_id}; a newer plan would leave every group"
+        )
+    if words := next_words(status):
+        verb, *options = words
+        yield f"next: {suggestion(verb, status.archive, *options)}"
+
+
+def next_words(status: ArchiveStatus) -> tuple[str, ...]:
+    """Return the words of the next command; none where nothing is to be done.
+
+    Decisions are carried out before another analysis makes a plan without them.
+    """
+    report, pending = status.report, status.count(PENDING)
+    if report and report.decided:
+        return ("redrive",)
+    if status.queue.visible if status.queue else not status.messages:
+        return ("collect",) if STACK.get() else ("collect", "--parked-queue-url", "URL")
+    if not pending:
+        return ()
+    is_known = report is not None and not report.unlisted
+    return ("groups",) if is_known else ("collect", "--only", "analyze")
+
+
+VERB = Verb(_ABOUT, _add_arguments, StatusOptions, _run)

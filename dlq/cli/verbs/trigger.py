@@ -1,0 +1,273 @@
+"""``pause`` and ``resume``: what feeds the replay function, off and on again."""
+
+import argparse
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
+
+from dlq.cli.terminal import print_answer, print_line
+from dlq.cli.verb import DONE, Verb
+from dlq.errors import InputError
+from dlq.figures import counted
+from dlq.stack.outputs import aws_errors, clients_of, read_stack, required
+from dlq.stack.rules import TriggerFacts
+from dlq.stack.survey import Client, list_mappings, list_pipes, read_function
+from dlq_replay.aws.breaker_table import DynamoDbBreaker
+from dlq_replay.aws.sqs import SqsQueue
+from dlq_replay.errors import QueueError, TableError
+from dlq_replay.rules.breaker import BreakerView, Update, rules_for
+from dlq_replay.settings import ReplaySettings
+from dlq_replay.wire.addresses import QueueAddress
+
+if TYPE_CHECKING:
+    from boto3.session import Session
+
+_CHECKS = 60
+_CHECK_EVERY_SECONDS = 2.0
+_ON = {"Enabled", "RUNNING"}
+_OFF = {"Disabled", "STOPPED"}
+
+
+@dataclass(frozen=True, slots=True)
+class ResumedQueue:
+    """What a resume did for one main queue.
+
+    Attributes:
+        main_queue: its name.
+        per_minute: the most replays a minute that it gets, until what gathered is through; None
+            where all goes at once.
+        fault: why there is no limit; empty with one.
+    """
+
+    main_queue: str
+    per_minute: int | None = None
+    fault: str = ""
+
+
+def pause(
+    session: "Session", stack: str, *, sleep: Callable[[float], object] = time.sleep
+) -> dict[str, str]:
+    """Turn off all that feeds the stack's function, and wait until it is so.
+
+    What was received before is still handled.
+
+    Returns:
+        The state of each trigger, as AWS writes it, by the trigger's name.
+
+    Raises:
+        InputError: the stack cannot be found, nothing feeds its function, AWS refuses, or it takes
+            longer than two minutes; then a repeat waits on.
+    """
+    function = read_stack(session, stack).function_arn
+    client = clients_of(session)
+    with aws_errors(f"stack {stack}"):
+        return _switch(client, function, _feeding(client, stack, function), on=False, sleep=sleep)
+
+
+def resume(
+    session: "Session",
+    stack: str,
+    *,
+    sleep: Callable[[float], object] = time.sleep,
+    now_seconds: Callable[[], float] = time.time,
+) -> tuple[dict[str, str], list[ResumedQueue]]:
+    """Limit what gathered in the DLQ, turn on what should feed the stack's function, and wait.
+
+    Where a pipe feeds the function, the event source mapping stays off: that of a stack with
+    ``ReplayEnabled=false`` is there all the same.
+
+    A limit that cannot be set keeps nobody from a resume. It is renewed once the trigger is on: a
+    limit that turns nobody away for some minutes ends, and the trigger may take as long.
+
+    Returns:
+        The states as of ``pause``; and each main queue, none where nothing was paused.
+
+    Raises:
+        InputError: as ``pause``.
+    """
+    values = read_stack(session, stack)
+    function, client = values.function_arn, clients_of(session)
+    limits = _Limits(client, function, values.main_queue_url, lambda: int(now_seconds()))
+    with aws_errors(f"stack {stack}"):
+        feeding = _feeding(client, stack, function)
+        triggers = [one for one in feeding if one.is_pipe] or feeding
+        was_on = all(trigger.state in _ON for trigger in triggers)
+        faults: dict[str, str] = {}
+        # What an earlier resume turned on, and waited for in vain, has its limit.
+        if all(trigger.state in _OFF for trigger in triggers):
+            paused_at = max(trigger.changed_at_seconds or 0 for trigger in triggers)
+            faults = {queue.main_queue: queue.fault for queue in limits.begin(paused_at)}
+        states = _switch(client, function, triggers, on=True, sleep=sleep)
+    if was_on:
+        return states, []
+    renewed = limits.renew()
+    return states, [
+        replace(queue, fault=queue.fault or faults.get(queue.main_queue, "")) for queue in renewed
+    ]
+
+
+def _feeding(client: Client, stack: str, function: str) -> list[TriggerFacts]:
+    """List what feeds the function; raise InputError if nothing does."""
+    triggers = _feeds(client, function)
+    if not triggers:
+        raise InputError(f"stack {stack}: nothing feeds its function; deploy it again")
+    return triggers
+
+
+def _switch(
+    client: Client,
+    function: str,
+    triggers: Sequence[TriggerFacts],
+    *,
+    on: bool,
+    sleep: Callable[[float], object],
+) -> dict[str, str]:
+    for trigger in triggers:
+        name = trigger.name.rpartition(" ")[2]
+        if trigger.is_pipe:
+            pipes = client("pipes")
+            (pipes.start_pipe if on else pipes.stop_pipe)(Name=name)
+        else:
+            client("lambda").update_event_source_mapping(UUID=name, Enabled=on)
+    names, wanted = {one.name for one in triggers}, _ON if on else _OFF
+    for _ in range(_CHECKS):
+        states = {one.name: one.state for one in _feeds(client, function) if one.name in names}
+        late = [name for name, state in states.items() if state not in wanted]
+        if not late:
+            return states
+        sleep(_CHECK_EVERY_SECONDS)
+    raise InputError(f"{late[0]} is still {states[late[0]]}; run the same command again to wait on")
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """The circuit breakers of a function's main queues, as a resume changes them.
+
+    Nothing here raises: what cannot be limited is replayed at once, and the fault says why.
+    """
+
+    client: Client
+    function: str
+    main_queue_url: str
+    now_seconds: Callable[[], int]
+
+    def begin(self, paused_at_seconds: float) -> list[ResumedQueue]:
+        """Set the limit of each main queue, by what gathered since the pause."""
+        paused_seconds = max(0, self.now_seconds() - int(paused_at_seconds))
+
+        def change(view: BreakerView, settings: ReplaySettings) -> Update:
+            dlq = SqsQueue(self.client("sqs"), settings.dlq_url).describe()
+            return view.after_pause(int(dlq["ApproximateNumberOfMessages"]), paused_seconds)
+
+        return self._change(change)
+
+    def renew(self) -> list[ResumedQueue]:
+        """Let the limits that a resume set begin now."""
+        return self._change(lambda view, _: view.renewed_after_pause())
+
+    def _change(
+        self, change: Callable[[BreakerView, ReplaySettings], Update | None]
+    ) -> list[ResumedQueue]:
+        name = QueueAddress.from_url(self.main_queue_url).name
+        try:
+            _, settings = read_function(self.client, self.function)
+        except InputError as error:
+            return [ResumedQueue(name, fault=" ".join(str(error).split()))]
+        queues = [settings.policy.main_queue, *settings.other_main_queue_urls]
+        return [self._changed(queue, settings, change) for queue in queues]
+
+    def _changed(
+        self,
+        queue: QueueAddress,
+        settings: ReplaySettings,
+        change: Callable[[BreakerView, ReplaySettings], Update | None],
+    ) -> ResumedQueue:
+        if not settings.has_breaker or settings.failure_table is None:
+            return ResumedQueue(queue.name, fault="the circuit breaker is off")
+        dynamodb, now_seconds = self.client("dynamodb"), self.now_seconds
+        table = DynamoDbBreaker(dynamodb, settings.failure_table, queue.name, now_seconds)
+        try:
+            numbers = table.read()
+            update = change(BreakerView(numbers, now_seconds(), rules_for(queue)), settings)
+            if update is not None:
+                _, numbers = table.update(update)
+        except (TableError, QueueError) as error:
+            return ResumedQueue(queue.name, fault=str(error))
+        view = BreakerView(numbers, now_seconds(), rules_for(queue))
+        return ResumedQueue(queue.name, view.limit)
+
+
+def _feeds(client: Client, function_arn: str) -> list[TriggerFacts]:
+    pipes = list_pipes(client, TargetPrefix=function_arn)
+    return [
+        *list_mappings(client, FunctionName=function_arn.rpartition(":")[2]),
+        *(pipe for pipe in pipes if pipe.target == function_arn),
+    ]
+
+
+def _pause(options: argparse.Namespace) -> int:
+    states = pause(options.session, required(options.stack))
+
+    def show() -> None:
+        _print_states(states)
+        print_line(_STAY)
+        print_line(_LASTS)
+
+    print_answer({"triggers": _as_answer(states)}, show)
+    return DONE
+
+
+def _resume(options: argparse.Namespace) -> int:
+    states, queues = resume(options.session, required(options.stack))
+
+    def show() -> None:
+        _print_states(states)
+        for queue in queues:
+            if queue.per_minute is not None:
+                print_line(
+                    f"{queue.main_queue}: at most {counted(queue.per_minute, 'replay')} a minute, "
+                    "until what gathered is through"
+                )
+            elif queue.fault:
+                print_line(f"{queue.main_queue}: no limit ({queue.fault}); {_AT_ONCE}")
+
+    limits = [asdict(queue) for queue in queues]
+    print_answer({"triggers": _as_answer(states), "limits": limits}, show)
+    return DONE
+
+
+def _print_states(states: Mapping[str, str]) -> None:
+    for name, state in states.items():
+        print_line(f"{name}: {state}")
+
+
+def _as_answer(states: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"name": name, "state": state} for name, state in states.items()]
+
+
+_AT_ONCE = "what gathered in the DLQ is replayed at once, after the backoff of each message"
+_STAY = "Dead letters now stay in the DLQ until their retention ends: resume in time."
+_LASTS = """\
+It lasts until dlq resume, or until a deployment that changes the trigger while ReplayEnabled is
+true. To keep it, update the stack with ReplayEnabled=false."""
+
+_ABOUT_PAUSE = f"""\
+Turns off the trigger of the replay function, an event source mapping or a pipe, and waits until it
+is off. {_STAY} {_LASTS}"""
+
+_ABOUT_RESUME = """\
+Turns on the trigger of the replay function, and waits until it is on. If the trigger is a pipe, the
+event source mapping stays off. In a stack with ReplayEnabled=false a deployment that changes the
+trigger turns it off again: update the stack with ReplayEnabled=true.
+
+Before that it limits what gathered in the DLQ: for each main queue to three times as many replays a
+minute as dead letters came in a minute of the pause, at least 20, or to the limit of the circuit
+breaker that there was. The circuit breaker goes on from there, and ends the limit when it turns
+nobody away. Without the circuit breaker, or where its table cannot be written, it says so, and what
+gathered is replayed at once."""
+
+VERBS = {
+    "pause": Verb(_ABOUT_PAUSE, lambda _: None, argparse.Namespace, _pause),
+    "resume": Verb(_ABOUT_RESUME, lambda _: None, argparse.Namespace, _resume),
+}

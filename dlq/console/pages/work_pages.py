@@ -1,0 +1,297 @@
+"""Pages about long work: what there is to do, what runs, and one work with its answer.
+
+The forms start ``dlq`` commands, which check their options. What sends begins with a dry run.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from starlette.responses import Response
+
+from dlq.archive.group_records import read_memory
+from dlq.archive.ledger.disposition import Disposition
+from dlq.archive.ledger.message_state import PENDING
+from dlq.archive.ledger.stop import stop_of
+from dlq.aws.clients import sqs_client
+from dlq.cli.outcomes import columns, problem_sentence
+from dlq.cli.verb import INTERRUPTED, NOT_ALL_SENT, PROGRAM, STOPPED, option
+from dlq.console.reports import find_report
+from dlq.console.site import Console, Handler, Visit, page_route
+from dlq.console.work import MOST_STOPS, Work
+from dlq.errors import InputError, JobError
+from dlq.inspect.outcomes import read_outcomes
+from dlq.inspect.status import StatusOptions, status
+from dlq.plan.plan import Action
+from dlq.plan.reading import ID
+from dlq.redrive.redrive_values import UNFINISHED, Tally
+from dlq.report.views import quoted
+
+STOP_POLLING = 286
+"""The status with which htmx takes a fragment and then asks no more."""
+
+_WHOLE_PLAN = "plan"
+"""The value of the field ``what`` that means every group that the plan redrives."""
+
+_OURS = (f"{PROGRAM}: ", f"{PROGRAM} ")
+_UNFINISHED = {None, NOT_ALL_SENT, STOPPED, INTERRUPTED}
+"""Exit codes after which the same command goes on with what is left."""
+
+_ACTED_ON = (Disposition.SEND, Disposition.SENT, Disposition.DISCARDED)
+_FLAGS = {"include_foreign", "allow_reordering"}
+
+
+def _words(visit: Visit, *names: str) -> list[str]:
+    """Return the words of the options that these fields of the form fill in."""
+    words: list[str] = []
+    for name in names:
+        if value := visit.field(name).strip():
+            of = f"--{name.replace('_', '-')}"
+            words += [of] if name in _FLAGS else option(of, value)
+    return words
+
+
+def _queue(visit: Visit, name: str) -> list[str]:
+    """Return the words of a queue that only the form names."""
+    return [] if name.replace("_", "-") in visit.console.values else _words(visit, name)
+
+
+def _here(console: Console, verb: str, words: Sequence[str]) -> list[str]:
+    """Return the words of a command with what the verb gets of the console, and where it runs."""
+    on_glue = ["--on-glue"] if console.on_glue else []
+    return [*console.words(verb, *words, *console.mask_words)[1:], *on_glue]
+
+
+def _collect(visit: Visit) -> list[str]:
+    only = visit.field("only")
+    words = [
+        *_queue(visit, "parked_queue_url"),
+        *_words(visit, "only"),
+        *([] if only == "analyze" else _words(visit, "limit")),
+        *([] if only == "drain" else _words(visit, "since")),
+    ]
+    return _here(visit.console, "collect", words)
+
+
+def _dry_run(visit: Visit) -> list[str]:
+    """Make the dry run of a redrive. It names its plan: a newer report may come.
+
+    Raises:
+        InputError: nothing is chosen, and there is no redrive of everything; or there is no plan.
+    """
+    what, plan = visit.field("what"), visit.field("plan")
+    if not what:
+        raise InputError("choose what to redrive: one group, or every group of this action")
+    if not ID.fullmatch(plan):
+        raise InputError("this form names no plan; open it again")
+    words = [
+        *option("--plan", plan),
+        *([] if what == _WHOLE_PLAN else option("--group", what)),
+        *_queue(visit, "main_queue_url"),
+        *_words(visit, "to_queue_url", "where", "limit", "include_foreign", "allow_reordering"),
+    ]
+    return _here(visit.console, "redrive", words)
+
+
+def _execution(visit: Visit) -> list[str]:
+    """Make the command that does what a dry run has shown.
+
+    It has the words of the dry run and the digest of its decisions, and so refuses a plan that was
+    decided otherwise meanwhile.
+
+    Raises:
+        InputError: there is no dry run, or it did not end well.
+    """
+    dry_run = _found(visit, visit.field("after"))
+    answer = dry_run.answer()
+    if dry_run.verb != "redrive" or "--execute" in dry_run.words:
+        raise InputError(f"work {dry_run.work_id} is no dry run of a redrive")
+    if dry_run.exit_code != 0 or answer is None:
+        raise InputError("this dry run did not end well: make it again")
+    at_once = visit.field("how") == "all"
+    return [
+        *dry_run.words,
+        *option("--decisions-sha256", answer["decisions_sha256"]),
+        *(["--at-once"] if at_once else ["--ramp", *_words(visit, "allow_returns")]),
+        *_words(visit, "max_rate"),
+        *(["--in-doubt", "send"] if visit.field("in_doubt") else []),
+        *["--execute", *_words(visit, "reason")],
+    ]
+
+
+def _again(visit: Visit) -> list[str]:
+    """Make the same command again; with the field ``in_doubt`` it also sends what is in doubt."""
+    in_doubt = ["--in-doubt", "send"] if visit.field("in_doubt") else []
+    return [*_found(visit).words, *in_doubt]
+
+
+def _start(command: Callable[[Visit], list[str]]) -> Handler:
+    """Return the handler that starts a command, and sends the browser to its page.
+
+    The form names the work that it starts: one that is sent twice starts one.
+    """
+
+    def handler(visit: Visit) -> Response:
+        work = visit.console.works.start(visit.field("start_id"), command(visit))
+        return visit.see_other(f"/works/{work.work_id}")
+
+    return handler
+
+
+def _stop(visit: Visit) -> Response:
+    work_id = visit.request.path_params["work_id"]
+    is_second = visit.field("number") == str(MOST_STOPS)
+    visit.console.works.stop(work_id, MOST_STOPS if is_second else 1)
+    return visit.see_other(f"/works/{work_id}")
+
+
+def _found(visit: Visit, work_id: str = "") -> Work:
+    work = visit.console.works.get(work_id or visit.request.path_params.get("work_id", ""))
+    if work is None:
+        raise InputError("there is no such work; old ones are removed")
+    return work
+
+
+def _works(visit: Visit) -> Response:
+    works = visit.console.works
+    return visit.page(
+        "work_list.html.jinja" if visit.is_fragment else "work.html.jinja",
+        works=works.all(),
+        start_id=works.make_id(),
+    )
+
+
+def _counts(visit: Visit) -> Response:
+    console, fault = visit.console, ""
+    options = StatusOptions(
+        console.archive.root,
+        parked_queue_url=console.values.get("parked-queue-url"),
+        failure_table=console.failure_table,
+        main_queue_url=console.values.get("main-queue-url"),
+        dlq_url=console.values.get("dlq-url"),
+    )
+    try:
+        found = status(options)
+    except JobError as error:
+        # A queue that cannot be asked must not hide what is in the archive.
+        found, fault = status(StatusOptions(console.archive.root)), str(error)
+    return visit.page("work_counts.html.jinja", found=found, fault=fault, PENDING=PENDING)
+
+
+def _work(visit: Visit) -> Response:
+    """Show a work with its answer. ``sentences`` are for people, ``log`` is the other output."""
+    work = _found(visit)
+    answer = None if work.exit_code is None else work.answer()
+    lines = work.errors().splitlines()
+    sending = _sending(answer) if answer and work.verb == "redrive" else None
+    response = visit.page(
+        "work_state.html.jinja" if visit.is_fragment else "one_work.html.jinja",
+        work=work,
+        command=" ".join(map(quoted, [PROGRAM, *work.words])),
+        sentences=[one.removeprefix(f"{PROGRAM}: ") for one in lines if one.startswith(_OURS)],
+        log="\n".join(one for one in lines if not one.startswith(_OURS)),
+        answer=answer,
+        sending=sending,
+        is_dry_run=work.verb == "redrive" and "--execute" not in work.words,
+        goes_on=not work.is_running and _goes_on(work.exit_code, sending),
+        titles=_titles(visit.console, sending["plan_id"]) if sending else {},
+        seconds=((work.ended_at or visit.console.now()) - work.started_at).total_seconds(),
+        start_id=visit.console.works.make_id(),
+    )
+    if visit.is_fragment and not work.is_running:
+        response.status_code = STOP_POLLING
+    return response
+
+
+def _goes_on(exit_code: int | None, sending: Mapping[str, Any] | None) -> bool:
+    """Whether the same command would do what is left. What is stopped waits for a person."""
+    if exit_code == STOPPED and sending is not None:
+        return bool(sending["is_unfinished"])
+    return exit_code in _UNFINISHED
+
+
+def _sending(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answer of a redrive, with its table and its problems as sentences.
+
+    A row is an id, its action, and a number for each column.
+    """
+    groups: Sequence[Mapping[str, Any]] = answer["groups"]
+    counts = sum((Counter[str](group["counts"]) for group in groups), Counter[str]())
+    named = columns(counts)
+    problems = answer["problems"]
+    stopped_by = answer["stopped_by"]
+    return {
+        **answer,
+        "columns": list(named),
+        "rows": [
+            (
+                group["group_id"],
+                f"{group['action']}, edited" if group["is_edited"] else group["action"],
+                [sum(group["counts"].get(word, 0) for word in of) for of in named.values()],
+            )
+            for group in groups
+            # A plan of a thousand groups acts on a few.
+            if group["action"] != "leave" or any(group["counts"].get(one) for one in _ACTED_ON)
+        ],
+        "why_stopped": stopped_by and stop_of(stopped_by).sentence,
+        "planned": counts[Disposition.SEND],
+        "done": counts[Disposition.SENT],
+        "problems": [problem_sentence(Tally(**one)) for one in problems],
+        "is_unfinished": any(map(counts.get, UNFINISHED)),
+        "stopped": [one["group_id"] for one in groups if one["counts"].get(Disposition.STOPPED)],
+        "has_doubt": any(one["word"] == Disposition.IN_DOUBT for one in problems),
+    }
+
+
+def _titles(console: Console, plan_id: str) -> dict[str, str]:
+    with suppress(JobError):
+        plan = find_report(console.archive, plan_id).plan()
+        return {group.group_id: group.title for group in plan.groups}
+    return {}
+
+
+def _outcomes(visit: Visit) -> Response:
+    console, group = visit.console, visit.query.get("group")
+    plan = find_report(console.archive, visit.query.get("plan")).plan()
+    plan = plan.only(group) if group else plan
+    found = read_outcomes(console.archive, plan, console.failure_table, make_client=sqs_client)
+    sent = [one for one in found.values() if one.sent]
+    response = visit.page(
+        "outcomes.html.jinja",
+        has_ids=not group,
+        plan_id=plan.plan_id,
+        outcomes=sorted(sent, key=lambda one: -(one.returned or 0)),
+    )
+    if all(one.is_known(console.now().timestamp()) for one in sent):
+        response.status_code = STOP_POLLING
+    return response
+
+
+def _redrive(visit: Visit) -> Response:
+    archive = visit.console.archive
+    plan = find_report(archive, visit.query.get("plan")).plan()
+    return visit.page(
+        "redrive.html.jinja",
+        plan=plan,
+        stopped=read_memory(archive).stopped,
+        redriven=[one for one in plan.groups if one.action is Action.REDRIVE],
+        discarded=[one for one in plan.groups if one.action is Action.DISCARD],
+        chosen=visit.query.get("group", ""),
+        WHOLE_PLAN=_WHOLE_PLAN,
+        start_id=visit.console.works.make_id(),
+    )
+
+
+ROUTES = (
+    page_route("/works", _works),
+    page_route("/works/counts", _counts),
+    page_route("/works/collect", _start(_collect), "POST"),
+    page_route("/works/{work_id}", _work),
+    page_route("/outcomes", _outcomes),
+    page_route("/works/{work_id}/again", _start(_again), "POST"),
+    page_route("/works/{work_id}/stop", _stop, "POST"),
+    page_route("/redrive", _redrive),
+    page_route("/redrive", _start(_dry_run), "POST"),
+    page_route("/redrive/execute", _start(_execution), "POST"),
+)

@@ -1,0 +1,322 @@
+"""Long work of the console: ``dlq`` commands in processes that the console starts.
+
+A work survives the console. Everything about it is in its folder, so that the next console finds
+it: the command, progress, the answer, errors, the exit code.
+
+Whether a work runs is not a matter of process ids, which are reused: its process holds a lock on a
+file of the folder until it ends, and the kernel releases the lock of a process that was killed.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from dlq.archive.storage.files import NEW_ID, new_id
+from dlq.archive.storage.local import LocalArchive
+from dlq.aws.actor import actor
+from dlq.cli import verb
+from dlq.errors import ArchiveError, InputError
+
+PROGRESS_FILE = "progress.jsonl"
+COMMAND_FILE = "command.json"
+END_FILE = "end.json"
+_LOCK_FILE = "lock"
+ANSWER_FILE = "answer"
+ERRORS_FILE = "errors"
+
+_TAIL_BYTES = 64 * 1024
+"""Of errors and progress that are read, from the end."""
+
+MOST_STOPS = 2
+"""The first request to stop waits for open calls, the second one ends at once."""
+
+KEPT_AGE = timedelta(days=30)
+
+_PROCESS = (sys.executable, "-m", "dlq.cli.work_process")
+
+EXIT_WORDS: Mapping[int | None, str] = {
+    None: "died",
+    verb.DONE: "done",
+    verb.SPARK_FAILED: "Spark failed",
+    verb.BAD_INPUT: "refused",
+    verb.STOPPED: "stopped: too much came back",
+    verb.NOT_ALL_SENT: "some messages were not sent",
+    verb.INTERRUPTED: "stopped",
+}
+"""Meanings of exit codes, for people. A process without one was killed, or the machine stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a work: what it does, since when, and how far it is, which may be empty."""
+
+    label: str
+    seconds: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One command and what became of it.
+
+    Attributes:
+        work_id: sorts by the time of the start.
+        words: the command, without ``dlq``.
+        who: started it, as ``actor.actor`` says.
+        exit_code, ended_at: None while it runs, and if it died.
+        stops: how often somebody asked it to stop, at most ``MOST_STOPS``.
+        steps: what it did one after the other, the last one perhaps still in progress; of a long
+            work, those of late.
+    """
+
+    work_id: str
+    words: Sequence[str]
+    who: str
+    started_at: datetime
+    folder: Path
+    is_running: bool
+    exit_code: int | None
+    ended_at: datetime | None
+    stops: int
+    steps: Sequence[Step]
+
+    @property
+    def step(self) -> Step | None:
+        """The current or last step; None before the first."""
+        return self.steps[-1] if self.steps else None
+
+    @property
+    def verb(self) -> str:
+        """The verb of its command."""
+        return self.words[0]
+
+    @property
+    def status(self) -> str:
+        """Say in a few words what is the matter with it."""
+        if self.is_running:
+            return "stopping" if self.stops else "running"
+        return EXIT_WORDS.get(self.exit_code, f"exit code {self.exit_code}")
+
+    def answer(self) -> Mapping[str, Any] | None:
+        """Return the command's ``--json`` answer; None if there is none, or only a part."""
+        return _read(self.folder / ANSWER_FILE)
+
+    def errors(self) -> str:
+        """Return the end of what the command wrote to standard error."""
+        return _tail(self.folder / ERRORS_FILE)
+
+
+@dataclass(frozen=True)
+class Works:
+    """The works of one archive.
+
+    Attributes:
+        folder: holds a folder for each work. It is created at the first start.
+        now_seconds: epoch seconds.
+        process: the command of a process that runs works, see ``work_process``.
+
+    ``_channels`` has the socket of the process that got the last work, by the id of that work.
+    """
+
+    folder: Path
+    now_seconds: Callable[[], float] = time.time
+    process: Sequence[str] = _PROCESS
+    _starting: threading.Lock = field(default_factory=threading.Lock)
+    _channels: dict[str, socket.socket] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, archive_root: str, environment: Mapping[str, str]) -> "Works":
+        """Return the works of an archive, in the ``XDG_STATE_HOME`` of *environment*."""
+        chosen = environment.get("XDG_STATE_HOME", "")
+        # The XDG specification: a relative path is invalid and must be ignored.
+        state = Path(chosen) if chosen.startswith("/") else Path.home() / ".local" / "state"
+        key = hashlib.sha256(archive_root.encode(errors="surrogatepass")).hexdigest()[:16]
+        return cls(state / "dlq" / "works" / key)
+
+    def make_id(self) -> str:
+        """Make the id of a work that is about to be started."""
+        return new_id(self.now_seconds())
+
+    def start(self, work_id: str, words: Sequence[str]) -> Work:
+        """Start a command, unless this id of ``make_id`` was started before; return the work.
+
+        So a form that is sent twice starts one.
+
+        Raises:
+            InputError: this is no id of a work; or see ``check_owner``.
+            ArchiveError: the folder cannot be written, or no process can be started.
+        """
+        if not NEW_ID.fullmatch(work_id):
+            raise InputError(f"{work_id!r}: is no id of a work")
+        with self._starting:
+            folder = self.folder / work_id
+            try:
+                # Commands, reasons and conditions may name persons: nobody else may read them.
+                self._private.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self.check_owner()
+                folder.mkdir(parents=True)
+                self._run(folder, words)
+            except FileExistsError:
+                pass
+            except OSError as error:
+                # An empty folder, or one without a process, is no work: see ``get``.
+                shutil.rmtree(folder, ignore_errors=True)
+                raise ArchiveError(f"{folder}: cannot start the command: {error}") from error
+        oldest = datetime.fromtimestamp(self.now_seconds(), UTC) - KEPT_AGE
+        for other in self.all():
+            if other.started_at < oldest and not other.is_running:
+                shutil.rmtree(other.folder, ignore_errors=True)
+        work = self.get(work_id)
+        if work is None:
+            raise ArchiveError(f"{folder}: another console is starting this command; look again")
+        return work
+
+    def get(self, work_id: str) -> Work | None:
+        """Return a work; None if there is none of this id."""
+        folder = self.folder / work_id
+        record = _read(folder / COMMAND_FILE) if NEW_ID.fullmatch(work_id) else None
+        if record is None:
+            return None
+        # In this order: a process writes the exit code before it releases the lock.
+        is_locked = _is_locked(folder / _LOCK_FILE)
+        end = _read(folder / END_FILE)
+        return Work(
+            work_id=work_id,
+            words=record["words"],
+            who=record["who"],
+            started_at=datetime.fromtimestamp(record["started_at"], UTC),
+            folder=folder,
+            is_running=is_locked and not end,
+            exit_code=end["exit_code"] if end else None,
+            ended_at=datetime.fromtimestamp(end["ended_at"], UTC) if end else None,
+            stops=sum(stop_file(folder, one + 1).exists() for one in range(MOST_STOPS)),
+            steps=_steps(folder / PROGRESS_FILE),
+        )
+
+    def all(self) -> list[Work]:
+        """Return all works, the latest first."""
+        works = [work for folder in self.folder.glob("*") if (work := self.get(folder.name))]
+        return sorted(works, key=lambda work: (work.started_at, work.work_id), reverse=True)
+
+    def stop(self, work_id: str, number: int) -> None:
+        """Ask a work to stop, as Ctrl-C does or, with *number* 2, as a second Ctrl-C does.
+
+        Safe to repeat; does nothing if it has ended. Raises ArchiveError.
+        """
+        work = self.get(work_id)
+        if work is None or not work.is_running:
+            return
+        for one in range(1, min(number, MOST_STOPS) + 1):
+            LocalArchive(str(work.folder)).create(stop_file(work.folder, one).name, b"")
+
+    def check_owner(self) -> None:
+        """Check that nobody else can write commands here, which **Go on** would run, or read them.
+
+        Raises:
+            InputError: the folder of all works is not this user's alone.
+        """
+        with suppress(FileNotFoundError):
+            found = self._private.stat()
+            if found.st_uid != os.geteuid() or found.st_mode & 0o077:
+                why = "others can use it; the console needs a folder of your own, of mode 700"
+                raise InputError(f"{self._private}: {why}")
+
+    @property
+    def _private(self) -> Path:
+        return self.folder.parents[1]
+
+    def _run(self, folder: Path, words: Sequence[str]) -> None:
+        """Start the process of a work. Its lock is held from before its record is there."""
+        record = {"words": [*words], "who": actor(), "started_at": self.now_seconds()}
+        with (folder / _LOCK_FILE).open("wb") as lock, (folder / ERRORS_FILE).open("ab") as errors:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            # The record comes last: a folder without it is no work.
+            LocalArchive(str(folder)).write(COMMAND_FILE, json.dumps(record).encode())
+            # The process gets a copy of the lock, and holds it from then on.
+            self._hand_over(folder, lock.fileno(), errors)
+
+    def _hand_over(self, folder: Path, lock: int, errors: BinaryIO) -> None:
+        """Send a work to the process of the last one, if that waits for it; else to a new one.
+
+        A process that does not wait gets no further work: it ends after the one that it has.
+        """
+        last_id, channel = self._channels.popitem() if self._channels else ("", None)
+        last = self.get(last_id)
+        if channel and last and last.exit_code == verb.DONE:
+            with suppress(ConnectionError):
+                socket.send_fds(channel, [os.fsencode(folder)], [lock])
+                self._channels[folder.name] = channel
+                return
+        if channel:
+            channel.close()
+        channel, theirs = socket.socketpair()
+        with theirs:
+            socket.send_fds(channel, [os.fsencode(folder)], [lock])
+            process = subprocess.Popen(  # noqa: S603 - a program of ours
+                self.process,
+                stdin=theirs.fileno(),
+                stdout=errors,
+                stderr=errors,
+                # The process ignores Ctrl-C and the end of the console's terminal.
+                start_new_session=True,
+            )
+        self._channels[folder.name] = channel
+        # Otherwise a process that has ended stays in the table of processes.
+        threading.Thread(target=process.wait, name=f"work-{folder.name}", daemon=True).start()
+
+
+def stop_file(folder: Path, number: int) -> Path:
+    """Return the file whose existence asks a work to stop, for the first or second time."""
+    return folder / f"stop-{number}"
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            # Shared: two who look at the same time do not take each other for the process.
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return isinstance(error, BlockingIOError)
+    return False
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _steps(path: Path) -> list[Step]:
+    """Return the last line of each step in the end of a file of progress."""
+    steps: list[Step] = []
+    for line in _tail(path).splitlines():
+        # The first one may be cut, and the last one be half written.
+        with suppress(ValueError):
+            step = Step(**json.loads(line))
+            is_same = steps and step.label == steps[-1].label and step.seconds >= steps[-1].seconds
+            steps[len(steps) - bool(is_same) :] = [step]
+    return steps
+
+
+def _tail(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""

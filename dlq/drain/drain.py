@@ -1,0 +1,223 @@
+"""The verb ``drain``: Spark tasks move the messages of a parked queue into the archive."""
+
+import gc
+import secrets
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from dlq.archive.messages.message_store import (
+    FILE_MESSAGES,
+    rows_written,
+    write_messages,
+)
+from dlq.archive.storage.files import Archive, Probe, new_id, open_archive
+from dlq.aws.clients import (
+    CONCURRENT_CALLS,
+    ClientFactory,
+    QueueCounts,
+    queue_counts,
+    require_queue,
+    require_queue_url,
+    sqs_client,
+)
+from dlq.drain.drain_task import DrainCounts, DrainRules, DrainTask
+from dlq.errors import ArchiveError
+from dlq.progress import HowFar, Progress, silent
+from dlq_replay.aws.sqs import SqsQueue
+from spark_reprocess.session import is_one_machine, under_our_settings
+
+IN_FLIGHT_MESSAGES = 60_000
+"""Half of SQS's quota of messages in flight per queue (SQS Developer Guide, message quotas): each
+task holds two chunks, the one that it receives and the one that it deletes."""
+
+_MOST_TASKS = IN_FLIGHT_MESSAGES // FILE_MESSAGES
+
+_PROBES = "probes"
+"""The folder of probes. What a killed driver left there is not read."""
+
+_NUMBERS = dict.fromkeys(
+    ("received", "archived", "deleted", "left", "unreadable", "tests"), pa.int64()
+)
+_COUNTS = pa.schema({**_NUMBERS, "faults": pa.list_(pa.string()), "stopped_by": pa.string()})
+
+
+@dataclass(frozen=True, slots=True)
+class DrainOptions:
+    """What to drain, and how much of it: the arguments of ``collect``, see its help.
+
+    Attributes:
+        tasks: loops in parallel; None for one for each full file of what SQS counts, 1 to 30 and,
+            on one machine, no more than cores. A FIFO queue gets one, so that its order is kept.
+        limit: messages to take in total, at least 1; None for all. A task that Spark starts again
+            begins its share anew.
+        time_budget_seconds: when to stop receiving; received messages are still written and
+            deleted.
+    """
+
+    parked_queue_url: str
+    archive: str
+    tasks: int | None = None
+    limit: int | None = None
+    time_budget_seconds: float | None = None
+    wait_seconds: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class DrainSummary:
+    """Result of all tasks; the counts are those of ``DrainCounts``.
+
+    Attributes:
+        rest: SQS's counts of the queue afterwards; None if SQS did not answer.
+        tests: test messages of ``dlq doctor``.
+    """
+
+    drain_id: str
+    archive: str
+    seconds: float
+    received: int
+    archived: int
+    deleted: int
+    left: int
+    unreadable: int
+    faults: tuple[str, ...]
+    stopped_by: tuple[str, ...]
+    rest: QueueCounts | None = None
+    tests: int = 0
+
+
+@under_our_settings
+def drain(
+    spark: SparkSession,
+    options: DrainOptions,
+    *,
+    make_client: ClientFactory = sqs_client,
+    progress: Progress = silent,
+) -> DrainSummary:
+    """Move the queue's messages into the archive. Each is written durably before it is deleted.
+
+    A task that does not see the driver's archive receives nothing and says so in ``stopped_by``.
+    A drain that is killed leaves duplicate rows at worst, which every read removes.
+
+    Raises:
+        InputError, ArchiveError: the queue or the archive cannot be used as given. Nothing was
+            received.
+    """
+    address = require_queue_url("--parked-queue-url", options.parked_queue_url)
+    at_start = require_queue("--parked-queue-url", options.parked_queue_url, make_client).counts
+    archive = open_archive(options.archive, creates=True)
+    started = time.time()
+    drain_id = new_id(started)
+    waiting = at_start.visible + at_start.delayed
+    expected = waiting if options.limit is None else min(waiting, options.limit)
+    probe = Probe(f"{_PROBES}/{drain_id}", secrets.token_hex(16).encode())
+    archive.write(probe.path, probe.content)
+    with ExitStack() as stack:
+        stack.callback(archive.discard, probe.path)
+        work = DrainWork(
+            archive=archive,
+            probe=probe,
+            drain_id=drain_id,
+            queue_url=options.parked_queue_url,
+            rules=rules_by_task(
+                options, expected, most_tasks(spark), started, is_fifo=address.is_fifo
+            ),
+            make_client=make_client,
+        )
+        how_far = HowFar(expected)
+        with progress("draining", lambda: how_far.line(rows_written(archive, drain_id))):
+            # Exactly one action: each evaluation of this frame receives and deletes messages.
+            tasks = spark.range(0, len(work.rules), 1, len(work.rules))
+            rows = tasks.mapInArrow(work.run, from_arrow_schema(_COUNTS)).collect()
+    return DrainSummary(
+        drain_id=drain_id,
+        archive=archive.root,
+        seconds=time.time() - started,
+        rest=queue_counts(
+            SqsQueue(make_client(options.parked_queue_url), options.parked_queue_url)
+        ),
+        faults=tuple(fault for row in rows for fault in row["faults"]),
+        stopped_by=tuple(sorted({row["stopped_by"] for row in rows if row["stopped_by"]})),
+        **{name: sum(row[name] for row in rows) for name in _NUMBERS},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DrainWork:
+    """What Spark sends to each task; Spark calls ``run``."""
+
+    archive: Archive
+    probe: Probe
+    drain_id: str
+    queue_url: str
+    rules: tuple[DrainRules, ...]
+    make_client: ClientFactory
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Run the task of each number in *batches*; yield its counts."""
+        # As in the replay function: garbage collections took much time and found nothing.
+        gc.set_threshold(50_000)
+        for batch in batches:
+            counts = [asdict(self._run_task(row["id"])) for row in batch.to_pylist()]
+            yield pa.RecordBatch.from_pylist(counts, schema=_COUNTS)
+
+    def _run_task(self, index: int) -> DrainCounts:
+        try:
+            # In this order: the check for a writable folder creates the folder.
+            self.probe.check(self.archive)
+            self.archive.check_writable()
+        except ArchiveError as error:
+            return DrainCounts(stopped_by=str(error))
+        queue = SqsQueue(self.make_client(self.queue_url), self.queue_url)
+
+        def count_visible() -> int | None:
+            counts = queue_counts(queue)
+            return counts.visible if counts else None
+
+        if index and count_visible() == 0:
+            # It started when the others had emptied the queue: not each finds that out by polling.
+            return DrainCounts()
+        with ThreadPoolExecutor(CONCURRENT_CALLS, thread_name_prefix="drain") as executor:
+            return DrainTask(
+                queue=queue,
+                write=partial(write_messages, self.archive, self.drain_id, index),
+                rules=self.rules[index],
+                executor=executor,
+                count_visible=count_visible,
+            ).run()
+
+
+def most_tasks(spark: SparkSession) -> int:
+    """Return how many tasks are useful at most.
+
+    On one machine those that begin when others have ended find nothing left. A cluster may grow.
+    """
+    is_local = is_one_machine(spark.sparkContext.master)
+    return spark.sparkContext.defaultParallelism if is_local else _MOST_TASKS
+
+
+def rules_by_task(
+    options: DrainOptions, expected: int, slots: int, started: float, *, is_fifo: bool
+) -> tuple[DrainRules, ...]:
+    """Return the rules of each task, for about so many *expected* messages."""
+    most = min(slots, _MOST_TASKS)
+    count = 1 if is_fifo else options.tasks or max(1, min(most, expected // FILE_MESSAGES))
+    budget = options.time_budget_seconds
+    rules = DrainRules(
+        is_fifo=is_fifo,
+        wait_seconds=options.wait_seconds,
+        chunk_messages=max(1, min(FILE_MESSAGES, IN_FLIGHT_MESSAGES // count)),
+        receives=1 if is_fifo else CONCURRENT_CALLS // 2,
+        until_seconds=None if budget is None else started + budget,
+    )
+    if options.limit is None:
+        return (rules,) * count
+    share, rest = divmod(options.limit, count)
+    return tuple(replace(rules, limit=share + (index < rest)) for index in range(count))

@@ -1,0 +1,262 @@
+"""The result of an analysis: frozen values, and how a lead is formatted. Pure.
+
+Every text in here has been masked, but for what people said about a group; none is safe to put into
+a page unescaped.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, TypeVar
+
+from dlq.explain.grouping import common_text
+from dlq.explain.triage import SeenGroup, Status
+from dlq.figures import counted, percent
+
+_Group = TypeVar("_Group", bound=Any)
+"""Anything with a ``group_id``."""
+
+LEAST_GROUP = 10
+"""Minimum group size for leads. Below it, differences are not significant."""
+
+TOO_FEW = "too few messages to compare"
+"""What stands in the place of the leads of a smaller group."""
+
+
+def state_of(value: str) -> str:
+    """Return what a lead has instead of a value, such as ``missing``; empty if it has a value."""
+    return value[1:-1] if value.startswith("(") and value.endswith(")") else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Synonym:
+    """A predicate that holds for nearly the same messages as a part (95 % or more)."""
+
+    field: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A condition of a lead.
+
+    Attributes:
+        field: its path: ``body.customer.region``, ``attribute.tenant``; an array's elements are
+            ``[]``. ``message_group_id``, ``sender_id``, ``source_arn`` and ``body_bytes`` are the
+            archive's columns.
+        value: the value, masked and shortened. In round brackets if the part is not a value:
+            ``(missing)`` or ``(present)``, if other messages differ in that, or a type, such as
+            ``(text)``. A text that has such brackets itself is quoted.
+        group_share: share of the group's messages for which it holds, 0 to 1.
+        other_share: share of the messages that the group is compared with, 0 to 1.
+        synonyms: at most three.
+    """
+
+    field: str
+    value: str
+    group_share: float
+    other_share: float
+    synonyms: tuple[Synonym, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """One to three conditions that together set a group apart from other pending messages.
+
+    Attributes:
+        group_share, other_share: as of a part, for messages for which all parts hold.
+        score: difference of the shares, at most 1; a third of it if the shape of the messages may
+            imply the lead.
+        condition: Spark SQL that selects such messages, for ``--where``; empty if SQL cannot
+            express it, or if a value is masked.
+        compared_with: the messages of *other_share*, to be read after "of".
+    """
+
+    parts: tuple[Part, ...]
+    group_share: float
+    other_share: float
+    score: float
+    condition: str = ""
+    compared_with: str = "all others"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One message of a group, masked and shortened; of binary attributes the size.
+
+    *logged* says how and where a log has its error, a link, and frames, in lines; empty without.
+    """
+
+    message_id: str
+    sent_at: datetime | None
+    body: str
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    logged: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Distribution of a number over a group's messages; None where no message has it."""
+
+    least: float | None
+    median: float | None
+    p95: float | None
+    greatest: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayCount:
+    """How many messages have a replay count; None is an unknown one."""
+
+    replay_count: int | None
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFinding:
+    """One failure and what is known of it. docs/analysis.md has the fields, under "For machines".
+
+    Attributes:
+        reasons, sources: the most frequent first.
+        replay_counts: ascending, the unknown one first.
+        age_seconds: since the first failure that is known of, at the time of the analysis.
+        leads, samples: at most five; the strongest lead first.
+    """
+
+    group_id: str
+    title: str
+    count: int
+    share: float
+    first_sent_at: datetime | None
+    last_sent_at: datetime | None
+    arrivals: tuple[int, ...]
+    trend: str
+    reasons: Mapping[str, int]
+    sources: Mapping[str, int]
+    replay_counts: tuple[ReplayCount, ...]
+    body_bytes: Spread
+    age_seconds: Spread
+    leads: tuple[Lead, ...]
+    samples: tuple[Sample, ...]
+    status: str = Status.NEW.value
+    first_seen_at: datetime | None = None
+    resolved_at: datetime | None = None
+    last_action: str | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """A whole analysis. docs/analysis.md has the fields, under "For machines".
+
+    Attributes:
+        groups: the largest first. One may have all messages of smaller ones: ``grouping.OTHERS``.
+        gone: groups without a pending message that the analysis before listed.
+        different: how many of *messages* are no copies of another; 0 if unknown.
+        where: the condition of the analysis, None for all messages.
+        sampled: how many messages the leads were found in; all where they are few.
+        left_for_people: what a person last said of groups that a rule would have decided, by id,
+            see ``triage.WORDS``; or ``unreadable``.
+        clock: what is wrong with the clock of the machine, see ``clock_note``; empty for nothing.
+        families: groups that are one failure, by id: the oldest of each family; that one is left
+            out. What people said of one counts for all.
+        similar: groups that people see in one row, likewise: of a family, or whose texts differ in
+            one or two words. Each has its own decision.
+    """
+
+    plan_id: str
+    archive: str
+    plan_path: str
+    analyzed_at: datetime
+    messages: int
+    bucket_starts: tuple[datetime, ...]
+    bucket_seconds: float
+    groups: tuple[GroupFinding, ...]
+    where: str | None
+    different: int = 0
+    sampled: int = 0
+    gone: tuple[SeenGroup, ...] = ()
+    unreadable: tuple[str, ...] = ()
+    left_for_people: Mapping[str, str] = field(default_factory=dict)
+    stack: str | None = None
+    logs: str = ""
+    clock: str = ""
+    families: Mapping[str, str] = field(default_factory=dict)
+    similar: Mapping[str, str] = field(default_factory=dict)
+    group_by: str = ""
+
+    @property
+    def origin(self) -> str:
+        """The queues of most messages, and the stack: ``orders and 2 more queues, stack shop``."""
+        counts: Counter[str] = Counter()
+        for group in self.groups:
+            counts.update({one.rpartition(":")[2]: n for one, n in group.sources.items()})
+        names = [name for name, _ in counts.most_common()]
+        more = f" and {counted(len(names) - 1, 'more queue')}" if len(names) > 1 else ""
+        stack = f"stack {self.stack}" if self.stack else ""
+        return ", ".join(filter(None, ["".join(names[:1]) + more, stack]))
+
+    @property
+    def statuses(self) -> dict[str, int]:
+        """See ``count_statuses``."""
+        return count_statuses((group.status for group in self.groups), len(self.gone))
+
+
+def in_rows(groups: Iterable[_Group], oldest: Mapping[str, str]) -> list[list[_Group]]:
+    """Return the groups of each row together, in the order of the first of each.
+
+    *oldest* are ``Findings.similar``, or ``Findings.families``.
+    """
+    rows = defaultdict[str, list[_Group]](list)
+    for group in groups:
+        rows[oldest.get(group.group_id, group.group_id)].append(group)
+    return list(rows.values())
+
+
+def merged(row: Sequence[GroupFinding]) -> GroupFinding:
+    """Return the first group of a row, with the numbers and times of all, and what all titles say.
+
+    Its status is the most severe one.
+    """
+    firsts = filter(None, (group.first_sent_at for group in row))
+    lasts = filter(None, (group.last_sent_at for group in row))
+    severity = [status.value for status in Status]
+    statuses = [group.status for group in row if group.status in severity]
+    return replace(
+        row[0],
+        title=common_text([group.title for group in row]),
+        count=sum(group.count for group in row),
+        share=sum(group.share for group in row),
+        first_sent_at=min(firsts, default=None),
+        last_sent_at=max(lasts, default=None),
+        arrivals=tuple(map(sum, zip(*(group.arrivals for group in row), strict=False))),
+        status=min(statuses, key=severity.index, default=row[0].status),
+    )
+
+
+def count_statuses(statuses: Iterable[str], gone: int) -> dict[str, int]:
+    """Count groups by status, in the order of ``Status``; those that none has are left out."""
+    counts = Counter([*statuses, *[Status.GONE.value] * gone])
+    return {one.value: counts[one.value] for one in Status if counts[one.value]}
+
+
+def format_statuses(statuses: Mapping[str, int]) -> str:
+    """Format counts by status in one line: ``1 regressed · 2 new · 9 known · 3 gone``."""
+    return " · ".join(f"{count:,} {status}" for status, count in statuses.items())
+
+
+def format_lead(lead: Lead) -> str:
+    """Format a lead in one line: ``body.tenant = acme: 87% here, 2% of all others``."""
+    return (
+        f"{format_predicate(lead)}: {percent(lead.group_share)} here, "
+        f"{percent(lead.other_share)} of {lead.compared_with}"
+    )
+
+
+def format_predicate(one: Lead | Part | Synonym) -> str:
+    """Format what a lead says: ``body.tenant = acme and body.customer is missing``."""
+    if isinstance(one, Lead):
+        return " and ".join(map(format_predicate, one.parts))
+    state = state_of(one.value)
+    return f"{one.field} is {state}" if state else f"{one.field} = {one.value}"

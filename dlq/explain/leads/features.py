@@ -1,0 +1,193 @@
+"""Extract the features of a message: what each of its fields holds, as countable texts. Pure.
+
+A feature is the path of a field and a tag: ``path TAB tag``. Each field has one feature for its
+type. Texts, integers and booleans have one for the value, and numbers one for the magnitude. There
+is no feature for values that cannot be a lead: long texts, times and fractions. Of a message with
+too many fields, the deepest ones are left out. An object or array whose fields were all read has
+the tag ``COMPLETE``; only in such an object can a field be called missing.
+
+Paths are built with separators that no key contains, so that a key with a dot in it stays one key.
+``path_text`` formats a path for people.
+"""
+
+import re
+from collections import deque
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from dlq.explain.signature.names import mask_name
+from dlq.explain.signature.payload import (
+    NOT_JSON,
+    in_base64,
+    parse_container,
+    parse_json,
+    pointer_of,
+)
+
+TAG = "\t"
+NEWLINE = "\n"
+
+STEP = "\x1f"
+ELEMENT = "\x1d"
+INNER_JSON = "\x1e"
+MASKED_KEY = "\x1c"
+FROM_BASE64 = "\x1b"
+
+BODY = "body"
+ATTRIBUTE = "attribute"
+COLUMNS = ("message_group_id", "sender_id", "source_arn")
+SIZE = "body_bytes"
+POINTERS: Mapping[str, str] = {
+    "s3_bucket": "get_json_object(body, '$[1].s3BucketName')",
+    "s3_prefix": "regexp_extract(get_json_object(body, '$[1].s3Key'), '^.*/', 0)",
+}
+"""Fields of a body that is a pointer of the SQS extended client, in SQL."""
+
+TEXT, NUMBER, BOOLEAN, NULL = "text", "number", "true or false", "null"
+OBJECT, ARRAY, BINARY, EMPTY = "object", "array", "bytes", "empty"
+TYPES = (TEXT, NUMBER, BOOLEAN, NULL, OBJECT, ARRAY, BINARY, EMPTY)
+COMPLETE = "+"
+IN_SOME = "missing in some"
+"""A field is missing in some elements of an array and present in others."""
+
+VALUE, MAGNITUDE = "=", "~"
+PRESENT, MISSING = "present", "missing"
+"""Not features, but what predicates say beside them."""
+
+OUR_ATTRIBUTES = ("sqs-dlq-replay-nb", "sqs-dlq-context")
+_FIELDS = 400
+_ELEMENTS = 20
+_LEVELS = 12
+_VALUE_CHARACTERS = 80
+_TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]|$)|\d\d:\d\d(?::\d\d)?$")
+_MARKS = str.maketrans({STEP: ".", ELEMENT: "[]", INNER_JSON: "", MASKED_KEY: "", FROM_BASE64: ""})
+
+
+def features_of(
+    body: str,
+    body_bytes: int,
+    attributes: Iterable[tuple[str, Mapping[str, Any]]],
+    columns: Mapping[str, str | None],
+) -> str:
+    """Return the features of a message, each once, one per line. Never raises.
+
+    *attributes* are names with ``data_type, string_value, binary_value``; *columns* has the values
+    of ``COLUMNS``.
+    """
+    found = _Features()
+    for name, value in columns.items():
+        if value is not None:
+            found.text(name, value)
+    found.add(SIZE, NUMBER)
+    found.add(SIZE, f"{MAGNITUDE}{body_bytes.bit_length()}")
+    for name, attribute in attributes:
+        if name in OUR_ATTRIBUTES:
+            continue
+        if attribute["string_value"] is None:
+            found.add_type(_child(ATTRIBUTE, name), BINARY)
+        else:
+            found.text(_child(ATTRIBUTE, name), attribute["string_value"])
+    found.body(body)
+    return NEWLINE.join(found.features)
+
+
+def path_text(path: str) -> str:
+    """Format a path for people: ``body.items[].sku``."""
+    return path.translate(_MARKS)
+
+
+class _Features:
+    """The features of one message in the order found. A dict keeps each once."""
+
+    def __init__(self) -> None:
+        self.features: dict[str, None] = {}
+        self._fields: set[str] = set()
+        self._waiting: deque[tuple[str, Any, int]] = deque()
+
+    def add(self, path: str, tag: str) -> None:
+        self.features[f"{path}{TAG}{tag}"] = None
+
+    def add_type(self, path: str, type_tag: str) -> None:
+        # The elements of an array may differ. The type of the first one counts.
+        if path not in self._fields:
+            self._fields.add(path)
+            self.features[f"{path}{TAG}{type_tag}"] = None
+
+    def text(self, path: str, text: str) -> None:
+        self.add_type(path, TEXT)
+        is_time = text[:1].isdecimal() and _TIME.match(text)
+        if not is_time and len(text) <= _VALUE_CHARACTERS and text.isprintable():
+            self.add(path, f"{VALUE}{text}")
+
+    def number(self, path: str, number: float) -> None:
+        self.add_type(path, NUMBER)
+        if type(number) is int and -(10**9) < number < 10**9:
+            self.add(path, f"{VALUE}{number}")
+        if (size := abs(number)) < 10.0**15:
+            digits = len(str(int(size))) if size >= 1 else 0
+            self.add(path, f"{MAGNITUDE}{'-' if digits and number < 0 else ''}{digits}")
+
+    def body(self, body: str) -> None:
+        path, text, value = BODY, body, parse_json(body)
+        while value is NOT_JSON and (packed := in_base64(text)) is not None:
+            held = packed[1]
+            path += FROM_BASE64
+            if isinstance(held, bytes):
+                self.add_type(path, BINARY)
+                return
+            text, value = held, parse_json(held)
+        if value is NOT_JSON:
+            self.add_type(path, TEXT if text.strip() else EMPTY)
+            return
+        if pointer := pointer_of(value):
+            for name, text in zip(POINTERS, pointer, strict=False):
+                self.text(name, text)
+            return
+        self._field(path, value, 0)
+        # Breadth first, so that the deepest fields are the ones left out.
+        while self._waiting:
+            path, container, level = self._waiting.popleft()
+            if level >= _LEVELS or len(self._fields) + len(container) > _FIELDS:
+                continue
+            self.add(path, COMPLETE)
+            if type(container) is dict:
+                for key, one in container.items():
+                    self._field(_child(path, key), one, level)
+            else:
+                self._elements(f"{path}{ELEMENT}", container[:_ELEMENTS], level)
+
+    def _elements(self, path: str, elements: list[Any], level: int) -> None:
+        for one in elements:
+            self._field(path, one, level)
+        objects = [one.keys() for one in elements if type(one) is dict]
+        if any(keys != objects[0] for keys in objects):
+            for key in set().union(*objects):
+                if not all(key in keys for keys in objects):
+                    self.add(_child(path, key), IN_SOME)
+
+    def _field(self, path: str, value: object, level: int) -> None:
+        match value:
+            case str():
+                inside = parse_container(value) if level < _LEVELS else NOT_JSON
+                if inside is NOT_JSON:
+                    self.text(path, value)
+                else:
+                    self.add_type(path, TEXT)
+                    self._field(f"{path}{INNER_JSON}", inside, level + 1)
+            case dict() | list():
+                self.add_type(path, OBJECT if isinstance(value, dict) else ARRAY)
+                self._waiting.append((path, value, level + 1))
+            case bool():
+                self.add_type(path, BOOLEAN)
+                self.add(path, f"{VALUE}{str(value).lower()}")
+            case int() | float():
+                self.number(path, value)
+            case _:
+                self.add_type(path, NULL)
+
+
+@lru_cache(maxsize=65_536)
+def _child(path: str, key: str) -> str:
+    name = mask_name(key)
+    return f"{path}{STEP}{name}" if name == key else f"{path}{STEP}{name}{MASKED_KEY}"

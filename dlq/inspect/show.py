@@ -1,0 +1,456 @@
+"""The verb ``show``: the history of one dead letter or of one run, read without Spark."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from botocore.exceptions import BotoCoreError
+
+from dlq.archive.group_records import read_pattern
+from dlq.archive.ledger.claims import Attempt, Result, RunRecord, find_runs, run_records
+from dlq.archive.ledger.disposition import Disposition
+from dlq.archive.ledger.message_state import PENDING, entries_of, states_of
+from dlq.archive.ledger.stop import Stop, recorded_stop
+from dlq.archive.messages.dead_letter_schema import Row, from_row
+from dlq.archive.messages.message_index import (
+    find_attempts,
+    find_rows,
+    find_sender,
+    ids_that_begin,
+    read_reasons,
+    shown_table,
+)
+from dlq.archive.messages.message_store import drain_ids, drain_of, rows_by_file
+from dlq.archive.storage.files import NEW_ID, Archive, open_archive
+from dlq.aws.actor import Caller
+from dlq.aws.clients import aws_client, sqs_client
+from dlq.errors import InputError
+from dlq.explain.grouping import fits, has_data, words_that_differ
+from dlq.explain.signature.mask import Masks, compile_masks
+from dlq.explain.signature.signature import SIGNED, frames_of, keys_of
+from dlq.inspect.outcomes import Outcome, read_outcomes
+from dlq.plan.plan import Plan
+from dlq.plan.plan_file import find_plan
+from dlq_replay.aws.failure_table import FailureTable, table_client_config
+from dlq_replay.aws.sqs import describe
+
+
+@dataclass(frozen=True, slots=True)
+class ShowOptions:
+    """What to show, and how much of it: the arguments of ``show``, see its help."""
+
+    archive: str
+    message_id: str
+    has_body: bool = False
+    is_unmasked: bool = False
+    masks: tuple[str, ...] = ()
+    failure_table: str | None = None
+    plan: str | None = None
+    out: str | None = None
+    limit: int | None = None
+
+
+NEWEST = 200
+"""So many messages of a group are looked up for its places."""
+
+MOST_READ = 10_000
+"""So many are read for what stands where its texts differ."""
+
+_MOST_VALUES = 20
+_LEAST_START, _NAMED_IDS = 4, 10
+"""Characters of the beginning of a message id; ids that are named where several begin so."""
+
+_OF_CLAIM = ("who", "reason", "destination", "step")
+
+_OUTCOME_TEXTS: dict[str | None, str] = {
+    Disposition.FAILED: "not sent",
+    Disposition.IN_DOUBT: "in doubt: it may have been sent",
+    None: "claimed, no result written",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """A claim of one run on a copy, and its result. The times are ISO 8601, UTC.
+
+    docs/reference.md describes the fields of all values here, under "show".
+    """
+
+    plan_id: str
+    run_id: str
+    who: str
+    reason: str
+    destination: str
+    claimed_at: str
+    edit: str
+    outcome: str | None
+    settled_at: str
+    new_message_id: str
+    detail: str
+    step: int = 0
+    caller: Caller = field(default_factory=Caller)
+
+    @property
+    def outcome_text(self) -> str:
+        """The outcome, for people."""
+        return _OUTCOME_TEXTS.get(self.outcome, self.outcome or "")
+
+    @property
+    def at(self) -> datetime | None:
+        """The time of the outcome; without one, that of the claim."""
+        time = self.settled_at or self.claimed_at
+        return datetime.fromisoformat(time) if time else None
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedCopy:
+    """One copy that was parked and drained; by more than one drain if one was interrupted."""
+
+    message_id: str
+    first_id: str
+    state: str
+    drain_ids: tuple[str, ...]
+    drained_at: datetime | None
+    queue_url: str | None
+    sent_at: datetime | None
+    first_seen_at: datetime | None
+    source_arn: str | None
+    message_group_id: str | None
+    receive_count: int | None
+    replay_count: int | None
+    redriven_by: str | None
+    parked_reason: str | None
+    error_type: str | None
+    error_code: str | None
+    error_message: str | None
+    error_place: str | None
+    body_bytes: int
+    attributes: Mapping[str, str]
+    entries: tuple[LedgerEntry, ...]
+    body: str | None = None
+    values: Mapping[str, str] | None = None
+    logged: str = ""
+    frames: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterHistory:
+    """All archived copies of one dead letter, in the order in which they were parked.
+
+    There is more than one first id only if a copy has lost its context.
+    """
+
+    asked_id: str
+    first_ids: tuple[str, ...]
+    copies: tuple[ArchivedCopy, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunHistory:
+    """One run, and what became of each group of its plan, over all runs; empty without a plan.
+
+    *stopped_by* is why the run ended early; None if it did not, goes on, or was killed.
+    """
+
+    run: RunRecord
+    outcomes: tuple[Outcome, ...]
+    stopped_by: Stop | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DifferingWord:
+    """What stands at one ``<*>`` of a group's title: *values* has the most frequent, masked."""
+
+    distinct: int
+    values: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlaces:
+    """Where in their own code consumers failed on the newest messages of a group.
+
+    Attributes:
+        places: the most frequent first.
+        fault: why the failure table may not have answered in full.
+        words: for each ``<*>`` of the title; of so many messages as *words_of* says.
+    """
+
+    group_id: str
+    messages: int
+    looked_up: int
+    places: Mapping[str, int]
+    fault: str | None
+    words: tuple[DifferingWord, ...] = ()
+    words_of: int = 0
+
+
+def show_group(options: ShowOptions) -> GroupPlaces:
+    """Count the places at which consumers failed on a group's messages.
+
+    Raises:
+        InputError: there is no such plan or group.
+    """
+    archive = open_archive(options.archive)
+    plan = find_plan(archive, options.plan).plan()
+    group_id = plan.full_id(options.message_id)
+    members = group_members(archive, plan, group_id)
+    newest = members.sort_by([("sent_at", "descending")]).slice(0, NEWEST).to_pylist()
+    files, ids = {row["file"] for row in newest}, [row["message_id"] for row in newest]
+    found = rows_by_file(archive, sorted(files), ("message_id", "last_id"), ids)
+    rows = {row["message_id"]: row for _, part in found for row in part.to_pylist()}
+    frames, fault = _recorded_frames(options.failure_table, rows.values())
+    logged = read_reasons(archive, set(map(drain_of, files)))
+    for message_id in rows.keys() & logged.keys():
+        frames.setdefault(message_id, frames_of(logged[message_id]["logged"]))
+    places = Counter(text.partition("\n")[0] for text in frames.values() if text)
+    mask = str if options.is_unmasked else compile_masks(options.masks).text
+    words, words_of = differing_words(archive, group_id, members, mask)
+    return GroupPlaces(
+        group_id,
+        len(members),
+        len(rows),
+        dict(places.most_common()),
+        fault,
+        words,
+        words_of,
+    )
+
+
+def differing_words(
+    archive: Archive, group_id: str, members: pa.Table, mask: Callable[[str], str]
+) -> tuple[tuple[DifferingWord, ...], int]:
+    """Count what stands at each ``<*>`` of a group's title, in its newest messages.
+
+    *members* are as ``group_members`` returns them. Returns nothing of a group whose texts are
+    equal. And of how many messages it is.
+    """
+    pattern = read_pattern(archive, group_id)
+    if pattern is None or not has_data(pattern):
+        return (), 0
+    newest = members.sort_by([("sent_at", "descending")]).slice(0, MOST_READ)
+    files = sorted(set(map(str, newest["file"].to_pylist())))
+    ids = list(map(str, newest["message_id"].to_pylist()))
+    reasons = read_reasons(archive, set(map(drain_of, files)))
+    counts: list[Counter[str]] = []
+    read = 0
+    for _, rows in rows_by_file(archive, files, SIGNED, ids):
+        columns = (rows[name] for name in SIGNED)
+        for key in map(str, keys_of(*columns, reasons=reasons).to_pylist()):
+            if not fits(key, pattern):
+                continue
+            words = words_that_differ(key, pattern)
+            counts = counts or [Counter() for _ in words]
+            read += 1
+            for counter, word in zip(counts, words, strict=True):
+                counter[mask(word)] += 1
+    found = (
+        DifferingWord(len(counter), dict(counter.most_common(_MOST_VALUES))) for counter in counts
+    )
+    return tuple(found), read
+
+
+def group_members(archive: Archive, plan: Plan, group_id: str) -> pa.Table:
+    """Return the rows of ``shown_table`` of the messages that the plan froze in a group.
+
+    Raises:
+        InputError: the plan has no table, or the archive has another one.
+    """
+    table = shown_table(archive, plan.plan_id, plan.snapshot.table_sha256)
+    return table.filter(pc.equal(table["group_id"].cast(pa.string()), pa.scalar(group_id)))
+
+
+def _recorded_frames(
+    table: str | None, rows: Iterable[Mapping[str, Any]]
+) -> tuple[dict[str, str], str | None]:
+    """Return what consumers recorded of the copies that they saw last, by message id."""
+    keys = {row["message_id"]: row["last_id"] or row["message_id"] for row in rows}
+    if not table or not keys:
+        return {}, None
+    try:
+        client = aws_client("dynamodb", table_client_config())
+    except BotoCoreError as error:
+        return {}, describe(error)
+    found, fault = FailureTable(client, table).find([*keys.values()])
+    return {one: found[key].frames for one, key in keys.items() if key in found}, fault
+
+
+def show_run(options: ShowOptions) -> RunHistory | None:
+    """Find the run whose id is that of the options; None if there is none."""
+    archive, run_id = open_archive(options.archive), options.message_id
+    # No listing for the id of a message.
+    found = find_runs(archive, run_id=run_id) if NEW_ID.fullmatch(run_id) else []
+    if not found:
+        return None
+    [run] = found
+    outcomes: Mapping[str, Outcome] = {}
+    with suppress(InputError):
+        plan = find_plan(archive, run.plan_id, takes_files=False).plan()
+        outcomes = read_outcomes(archive, plan, options.failure_table, make_client=sqs_client)
+    stopped_by = recorded_stop(archive, run.plan_id, run.run_id)
+    return RunHistory(run, tuple(outcomes.values()), stopped_by)
+
+
+def show(
+    options: ShowOptions, archive: Archive | None = None, masks: Masks | None = None
+) -> DeadLetterHistory:
+    """Find every archived copy of a dead letter, and every run that claimed one.
+
+    All that messages and their consumers say is masked unless *is_unmasked*. *archive* and *masks*
+    are those of the options, if the caller has them already.
+
+    Raises:
+        InputError: the archive does not have the message, or a mask is no regular expression.
+    """
+    masks = masks or compile_masks(options.masks)
+    archive = archive or open_archive(options.archive)
+    rows = _rows_of_dead_letter(archive, options.message_id)
+    sent_at = [row["sent_at"] for row in rows]
+    attempts = find_attempts(archive, {row["message_id"] for row in rows}, sent_at)
+    runs = run_records(archive, {one.name.run for one in attempts})
+    states = states_of(attempts)
+    by_id = defaultdict[str, list[Row]](list)
+    without = [row for row in rows if not (row["error_type"] or row["error_message"])]
+    reasons = read_reasons(archive, {row["drain_id"] for row in without}) if without else {}
+    for row in without:
+        if reason := reasons.get(row["message_id"]):
+            error = {"error_type": reason["log_error_type"], "logged": reason["logged"]}
+            row.update(error, error_message=reason["log_error_message"])
+    frames, _ = _recorded_frames(options.failure_table, rows)
+    for row in rows:
+        row["frames"] = frames.get(row["message_id"], "")
+        by_id[row["message_id"]].append(row)
+    copies = [
+        _copy(
+            of_one,
+            None if options.is_unmasked else masks,
+            has_content=options.has_body or options.is_unmasked,
+            state=str(states.get(message_id, PENDING)),
+            entries=tuple(_entries(message_id, attempts, runs)),
+        )
+        for message_id, of_one in by_id.items()
+    ]
+    copies.sort(key=lambda copy: (copy.sent_at is None, copy.sent_at, copy.message_id))
+    first_ids = tuple(sorted({copy.first_id for copy in copies}))
+    return DeadLetterHistory(options.message_id, first_ids, tuple(copies))
+
+
+def _rows_of_dead_letter(archive: Archive, asked_id: str) -> list[Row]:
+    rows = find_rows(archive, [asked_id])
+    known_id = asked_id
+    if not rows and (sender := find_sender(archive, asked_id)):
+        known_id, rows = sender, find_rows(archive, [sender])
+    if not rows:
+        entry = entries_of(find_attempts(archive, [known_id])).get(known_id)
+        if entry:
+            raise InputError(
+                f"message {asked_id}: gone from the archive, erased or expired; plan "
+                f"{entry.plan_id}: {entry.state} at {entry.time}"
+            )
+        rows = find_rows(archive, [_only_id(archive, asked_id)])
+    first_ids = {row["first_id"] for row in rows}
+    # Other copies of the same dead letter have the same first id.
+    return find_rows(archive, first_ids | {row["message_id"] for row in rows})
+
+
+def _only_id(archive: Archive, start: str) -> str:
+    """Return the first id of the one dead letter with an id that begins with *start*.
+
+    Raises:
+        InputError: there is none, or there are several; the text names the first few.
+    """
+    matches = ids_that_begin(archive, start) if len(start) >= _LEAST_START else {}
+    if not matches:
+        raise InputError(
+            f"message {start}: none of the {len(drain_ids(archive)):,} drains in archive "
+            f"{archive.root} brought it, under this id or as first id, and no redrive sent it; it "
+            "may still be in a queue: collect, then ask again"
+        )
+    if len(matches) > 1:
+        named = sorted(matches.values())
+        more = ", …" if len(named) > _NAMED_IDS else ""
+        raise InputError(
+            f"several messages begin with {start}: {', '.join(named[:_NAMED_IDS])}{more}"
+        )
+    return next(iter(matches))
+
+
+_OF_CONSUMER = ("error_type", "error_code", "error_message", "error_place", "logged", "frames")
+"""What a consumer wrote: free text, whatever it should be."""
+
+
+def _copy(
+    rows: Sequence[Row],
+    masks: Masks | None,
+    *,
+    has_content: bool,
+    state: str,
+    entries: tuple[LedgerEntry, ...],
+) -> ArchivedCopy:
+    row = min(rows, key=lambda row: (row["drained_at"], row["drain_id"]))
+    attributes = from_row(row).attributes
+    shown = {one.name: row[one.name] for one in fields(ArchivedCopy) if one.name in row}
+    shown |= {
+        "state": state,
+        "drain_ids": tuple(sorted({one["drain_id"] for one in rows})),
+        "redriven_by": row["plan_id"],
+        "attributes": {name: one.data_type for name, one in attributes.items()},
+        "entries": entries,
+        "body": None,
+    }
+    if has_content:
+        shown["body"] = row["body"] or ""
+        shown["values"] = {name: one.value for name, one in attributes.items()}
+    return ArchivedCopy(**(_unmasked(shown) if masks is None else _masked(shown, masks)))
+
+
+def _unmasked(shown: Row) -> Row:
+    values = shown.get("values")
+    if values is None:
+        return shown
+    texts = {name: one if isinstance(one, str) else one.hex() for name, one in values.items()}
+    return {**shown, "values": texts}
+
+
+def _masked(shown: Row, masks: Masks) -> Row:
+    """Mask each value of a copy that somebody else wrote."""
+    masked = dict(shown)
+    for name in _OF_CONSUMER:
+        if shown.get(name):
+            masked[name] = masks.text(shown[name])
+    if shown["message_group_id"]:
+        masked["message_group_id"] = masks.value("message_group_id", shown["message_group_id"])
+    if shown["body"] is not None:
+        masked["body"] = masks.value("body", shown["body"])
+        values = shown["values"].items()
+        masked["values"] = {name: masks.value(f"attribute.{name}", one) for name, one in values}
+    return masked
+
+
+def _entries(
+    message_id: str, attempts: Sequence[Attempt], runs: Mapping[tuple[str, str], RunRecord]
+) -> Iterator[LedgerEntry]:
+    for found in attempts:
+        claim, results = found.claim, found.results
+        if message_id not in claim.message_ids:
+            continue
+        # A result without the message leaves open whether it was sent.
+        unknown = Result(message_id, Disposition.IN_DOUBT, "")
+        result = next((one for one in results or () if one.message_id == message_id), unknown)
+        run = runs.get(found.name.run)
+        yield LedgerEntry(
+            plan_id=found.name.plan_id,
+            run_id=found.name.run_id,
+            claimed_at=claim.time,
+            edit=claim.edits.get(message_id, ""),
+            outcome=None if results is None else str(result.outcome),
+            settled_at=result.time,
+            new_message_id=result.new_message_id,
+            detail=result.detail,
+            caller=run.caller if run else Caller(),
+            **{name: getattr(claim, name) for name in _OF_CLAIM},
+        )

@@ -1,0 +1,114 @@
+"""Whether the ids of a run fit into the memory that this process may still take. Linux.
+
+The driver's Python process holds the ids of all messages of a plan. A process that needs more
+memory than there is gets killed, without a word, and maybe in the middle of a send. So a run that
+would need too much ends before it reads them. Its control group and the machine say what is left.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from dlq.errors import InputError
+
+BYTES_PER_MESSAGE = 800
+"""At the peak. Measured by ``benchmarks/ids.py``: a million messages of a FIFO queue took 723 MB,
+five million 3,279 MB; a million of a standard queue 428 MB."""
+
+ALWAYS_FIT = 100_000
+"""So few messages are never refused: they take less than what any driver needs to start."""
+
+_MEBIBYTE = 1024 * 1024
+
+_MEMINFO = "/proc/meminfo"
+
+_GROUPS = (
+    # Version 2, then version 1: limit, what is taken, and the part of it that can be given back.
+    (
+        "/sys/fs/cgroup/memory.max",
+        "/sys/fs/cgroup/memory.current",
+        "/sys/fs/cgroup/memory.stat",
+        "inactive_file",
+    ),
+    (
+        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+        "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+        "/sys/fs/cgroup/memory/memory.stat",
+        "total_inactive_file",
+    ),
+)
+
+
+def require_memory(messages: int, available_bytes: int | None) -> None:
+    """Refuse a run whose ids do not fit into memory. Pure.
+
+    Args:
+        messages: whose ids the driver will hold at once.
+        available_bytes: what the process may still take; None if that is not known. Then nothing
+            is refused.
+
+    Raises:
+        InputError: they do not fit. Nothing was read or sent.
+    """
+    needed_bytes = messages * BYTES_PER_MESSAGE
+    if messages <= ALWAYS_FIT or available_bytes is None or needed_bytes <= available_bytes:
+        return
+    fitting = max(0, available_bytes) // BYTES_PER_MESSAGE
+    raise InputError(
+        f"the ids of {messages:,} messages need about {needed_bytes // _MEBIBYTE:,} MiB of the "
+        f"driver's memory, which has {max(0, available_bytes) // _MEBIBYTE:,} MiB left, enough for "
+        f"{fitting:,}; make a smaller plan, with collect --only analyze --where, or run on a "
+        "machine with more memory"
+    )
+
+
+def read_text(path: str) -> str | None:
+    """Read a file of the system; None where there is none."""
+    try:
+        return Path(path).read_text("utf-8")
+    except OSError:
+        return None
+
+
+def available_bytes(
+    reserved_bytes: int, read: Callable[[str], str | None] = read_text
+) -> int | None:
+    """Return what this process may still take, below 0 if too much is promised; None if unknown.
+
+    Args:
+        reserved_bytes: what others in the same machine or container may still take, such as the
+            heap of Spark's JVM.
+        read: returns the text of a file of the system, None where there is none.
+    """
+    left = [_left_in_machine(read(_MEMINFO))]
+    left += [_left_in_group(read, *files) for files in _GROUPS]
+    known = [one for one in left if one is not None]
+    return min(known) - reserved_bytes if known else None
+
+
+def _left_in_machine(meminfo: str | None) -> int | None:
+    for line in (meminfo or "").splitlines():
+        name, _, value = line.partition(":")
+        if name == "MemAvailable":
+            return int(value.split()[0]) * 1024
+    return None
+
+
+def _left_in_group(
+    read: Callable[[str], str | None], limit: str, taken: str, statistics: str, reclaimable: str
+) -> int | None:
+    limit_bytes = _number(read(limit))
+    taken_bytes = _number(read(taken))
+    # Without a limit version 2 says "max", and version 1 a number larger than any machine.
+    if limit_bytes is None or taken_bytes is None:
+        return None
+    cached_bytes = 0
+    for line in (read(statistics) or "").splitlines():
+        name, _, value = line.partition(" ")
+        if name == reclaimable:
+            cached_bytes = int(value)
+    return limit_bytes - taken_bytes + cached_bytes
+
+
+def _number(text: str | None) -> int | None:
+    text = (text or "").strip()
+    return int(text) if text.isdecimal() else None

@@ -1,0 +1,524 @@
+"""Carries out what was resolved: records the run, divides chunks among tasks, follows them."""
+
+import heapq
+import json
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from dlq.archive.ledger.claims import (
+    POSITION,
+    RunRecord,
+    plan_folder,
+    run_folder,
+    timestamp,
+)
+from dlq.archive.ledger.disposition import WORK, Disposition
+from dlq.archive.ledger.run_results import write_result_files
+from dlq.archive.ledger.stop import Stop, StopCause, foremost, record_stop
+from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA, SENDING_COLUMNS
+from dlq.archive.messages.message_store import (
+    FILE_MESSAGES,
+    combined,
+    drain_of,
+    rows_of_file,
+)
+from dlq.archive.storage.files import Archive, Probe
+from dlq.archive.storage.records import values_of
+from dlq.archive.storage.table_parts import (
+    PARTS,
+    Part,
+    parts_of,
+    read_part,
+    write_whole,
+)
+from dlq.aws.actor import caller
+from dlq.aws.clients import ClientFactory, Limit, region_of
+from dlq.errors import ArchiveError
+from dlq.plan.plan import Action, PlannedGroup
+from dlq.progress import HowFar, Progress, repeating
+from dlq.redrive.ids.columns import (
+    DESTINATION,
+    DETAIL,
+    DISPOSITION,
+    Numbers,
+    numbered_values,
+    texts_of,
+    values_among,
+)
+from dlq.redrive.ids.counts import counted_by
+from dlq.redrive.ids.order import runs_of
+from dlq.redrive.redrive_values import (
+    EXAMPLES,
+    GroupOutcome,
+    RedriveSummary,
+    RestoreOptions,
+    Sent,
+    Tally,
+)
+from dlq.redrive.resolving.archived_rows import FILE
+from dlq.redrive.resolving.edits import with_changes
+from dlq.redrive.resolving.resolve import ResolvedPlan
+from dlq.redrive.run_context import RunContext
+from dlq.redrive.sending.rate_limiter import most_tasks, share_window, window_messages
+from dlq.redrive.sending.send_task import (
+    SETTLED,
+    TASK,
+    TASK_COLUMNS,
+    SendTask,
+    progress_folder,
+    read_settled,
+)
+from dlq.redrive.sending.stop_signals import (
+    Deadline,
+    StopSignals,
+    TableWatch,
+    stop_marker,
+    waiting_for,
+)
+from spark_reprocess.interrupts import asking_to_stop
+from spark_reprocess.session import is_one_machine
+
+_ASSIGNED = ("message_id", "group_id", "disposition", *POSITION)
+_WRITTEN_TYPES: dict[str, pa.DataType] = {
+    "message_id": pa.string(),
+    FILE: pa.string(),
+    "group_id": pa.string(),
+    DISPOSITION: pa.string(),
+    DESTINATION: pa.string(),
+    DETAIL: pa.string(),
+    "unit": pa.string(),
+    "chunk": pa.int64(),
+    "position": pa.int64(),
+}
+_WRITTEN = pa.schema(_WRITTEN_TYPES)
+"""What is written of a message."""
+
+_PART_ROWS = FILE_MESSAGES
+"""A file of dispositions has at least so many rows, but for the last one: a task reads it, and then
+the messages."""
+
+_ADDED: dict[str, pa.DataType] = {
+    **dict.fromkeys(("drain_id", "group_id", "disposition", "unit"), pa.string()),
+    **dict.fromkeys(("chunk", "position"), pa.int64()),
+    TASK: pa.int32(),
+}
+"""What a task must know of a message beside what is archived."""
+
+_MOST_TASKS = 30
+"""As of a drain: where a cluster may grow, so many tasks share what is large."""
+
+_GO = (Disposition.SEND, Disposition.SENT, Disposition.RESTORED)
+_BATCH_ROWS = 1000
+_TIME_SECONDS = 2.0
+_TROUBLE_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenRows:
+    """Rows of messages, in chunks: in the driver, and in the archive for the tasks."""
+
+    rows: pa.Table
+    folder: str
+
+
+def write_rows(archive: Archive, rows: pa.Table, folder: str) -> WrittenRows:
+    """Write what the run does with each message as the table *folder*, durably.
+
+    Nothing of a message but its id and file is written, because an erase does not reach the ledger.
+    Messages of one archived file are in one file here, where the rows are by file.
+
+    Raises:
+        ArchiveError: it cannot be written.
+    """
+    columns = rows.select(_WRITTEN.names)
+    starts, _ = runs_of(numbered_values(rows[FILE]))
+    write_whole(archive, folder, [*_slices(columns, starts, _PART_ROWS)])
+    return WrittenRows(rows, folder)
+
+
+def _slices(rows: pa.Table, starts: Numbers, least_rows: int) -> Iterator[pa.Table]:
+    """Divide rows where a file begins: as many files as give each slice so many rows."""
+    begin = 0
+    for start in (*starts.tolist(), rows.num_rows):
+        is_last = start == rows.num_rows
+        if start - begin >= least_rows or is_last:
+            yield rows.slice(begin, start - begin)
+            begin = start
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRunner:
+    """Runs the sends of one run. Nothing more is sent after the *deadline*."""
+
+    archive: Archive
+    make_sender: ClientFactory
+    progress: Progress
+    deadline: Deadline = field(default_factory=Deadline)
+
+    def execute(
+        self,
+        dispositions: WrittenRows,
+        planned: Sequence[Tally],
+        context: RunContext,
+        stage: str,
+        trouble: Callable[[], Stop | None] = lambda: None,
+    ) -> Sent:
+        """Settle the rows of *dispositions* that *planned* counts, each chunk whole in one task.
+
+        Ctrl-C, the deadline, a queue that is gone, a disk that is full, an archive lock that is not
+        renewed: open calls come to their end, results are written, and the rest is counted as not
+        reached.
+
+        *dispositions* has one row per message; *planned* counts what goes here, and what it does
+        not count is left. *stage* names this call among those of the run; it is part of a path.
+        *trouble* is asked every ten seconds, and returns why nothing more may be sent; None if all
+        is well. So tasks need no way to its answer.
+        """
+        work = [tally for tally in planned if tally.word in WORK]
+        total = sum(tally.count for tally in work)
+        if not total:
+            return Sent(())
+        if self.deadline.seconds_left <= 0:
+            return Sent(tuple(not_reached(work, ())), Stop(StopCause.TIME_OVER))
+        folder = progress_folder(context, stage)
+        how_far = HowFar(total)
+
+        def status() -> str:
+            # A task that Spark starts again counts again what its first attempt did.
+            settled = sum(int(self.archive.read(path) or 0) for path in self.archive.list(folder))
+            line = how_far.line(min(settled, total))
+            return "; ".join(filter(None, (line, context.limit.sentence)))
+
+        marker = stop_marker(context.plan_id, context.run_id, stage)
+        signals = StopSignals(self.archive, marker, None)
+
+        def stop_all(stop: Stop) -> None:
+            # In a thread: a signal handler must not wait for S3.
+            threading.Thread(target=signals.stop, args=(stop,), name="stop", daemon=True).start()
+
+        def look_at_time() -> None:
+            if self.deadline.seconds_left <= 0:
+                # And again until the tasks have ended: to write a marker may fail.
+                stop_all(Stop(StopCause.TIME_OVER))
+
+        def look_for_trouble() -> None:
+            if stop := trouble():
+                stop_all(stop)
+
+        with (
+            asking_to_stop(partial(stop_all, Stop(StopCause.INTERRUPTED))),
+            repeating(look_at_time, _TIME_SECONDS, "deadline"),
+            repeating(look_for_trouble, _TROUBLE_SECONDS, "trouble"),
+            self.progress("redriving", status),
+        ):
+            words = {tally.word for tally in work}
+            rows, windows = self._rows(dispositions, words, context)
+            task = SendTask(self.archive, context, self.make_sender, stage, windows)
+            # One action, once; a second evaluation would find every chunk claimed.
+            sends = rows.select(*TASK_COLUMNS).mapInArrow(task.run, from_arrow_schema(SETTLED))
+            settled = [row.asDict() for row in sends.collect()]
+        outcomes, stops = read_settled(settled)
+        return Sent((*outcomes, *not_reached(work, outcomes)), foremost(stops))
+
+    def _rows(
+        self, dispositions: WrittenRows, words: Collection[str], context: RunContext
+    ) -> tuple[DataFrame, list[int] | None]:
+        """Return the messages to settle, in the partitions of their tasks; the tasks' windows.
+
+        Each chunk is whole and in order in one partition; for a FIFO destination each unit is, so
+        that its chunks follow each other in one task. So bodies are moved once, from the task that
+        reads their file to the one that sends them, or not at all.
+        """
+        spark = SparkSession.active()
+        work = rows_here(dispositions.rows, context.destination, words)
+        counts = counted_by(work, "unit", "chunk")
+        sizes = {(row["unit"], row["chunk"]): row["count"] for row in counts}
+        cores = spark.sparkContext.defaultParallelism
+        rate = context.limit.least_rate(context.request.max_rate)
+        is_local = is_one_machine(spark.sparkContext.master)
+        most = task_count(
+            work.num_rows, cores, asked=context.request.tasks, rate=rate, may_grow=not is_local
+        )
+        tasks = divide(sizes, most, in_order=context.to_fifo)
+        messages = Counter(task for chunk, task in tasks.items() for _ in range(sizes[chunk]))
+        parts = parts_of(self.archive, dispositions.folder)
+        readers = min(len(parts), cores)
+        listed = spark.createDataFrame(pa.Table.from_pylist(values_of(parts), schema=PARTS))
+        # The SQL of an edit may name any column.
+        has_sql = any(edit.set_attributes for edit in context.editor.edits.values())
+        columns = ARROW_SCHEMA.names if has_sql else [*SENDING_COLUMNS, "sent_at"]
+        schema = pa.schema(
+            [*map(ARROW_SCHEMA.field, columns), *map(pa.field, _ADDED, _ADDED.values())]
+        )
+        work_of_task = WorkOfTask(
+            archive=self.archive,
+            probe=context.probe,
+            folder=dispositions.folder,
+            destination=context.destination,
+            words=frozenset(words),
+            tasks=tasks,
+            schema=schema,
+        )
+        rows = listed.coalesce(readers).mapInArrow(work_of_task.read, from_arrow_schema(schema))
+        if not readers == len(messages) == 1:
+            rows = rows.repartitionById(len(messages), F.col(TASK))
+        changed = with_changes(
+            rows.sortWithinPartitions(*POSITION, "message_id"), context.editor.edits
+        )
+        of_tasks = [messages[task] for task in sorted(messages)]
+        return changed, None if rate is None else share_window(window_messages(rate), of_tasks)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkOfTask:
+    """What a task that reads messages must know.
+
+    Attributes:
+        folder: of a table with ``_WRITTEN`` of each message; see ``write_rows``.
+        destination, words: which of them are read; see ``rows_here``.
+        tasks: the task of each chunk.
+        schema: the columns to read of a message, and those of ``_ADDED``.
+    """
+
+    archive: Archive
+    probe: Probe | None
+    folder: str
+    destination: str
+    words: frozenset[str]
+    tasks: Mapping[tuple[str, int], int]
+    schema: pa.Schema
+
+    def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Read the messages of the parts that *batches* list: rows of ``PARTS``.
+
+        Raises:
+            ArchiveError: a file is gone or damaged, or this is another archive than the driver's.
+        """
+        if self.probe:
+            self.probe.check(self.archive)
+        for row in (row for batch in batches for row in batch.to_pylist()):
+            written = read_part(self.archive, self.folder, _WRITTEN, Part(**row))
+            work = rows_here(written, self.destination, self.words)
+            for path in texts_of(work[FILE].unique()):
+                of_file = work.filter(pc.equal(work[FILE], pa.scalar(path)))
+                yield from self._messages(path, of_file)
+
+    def _messages(self, path: str, work: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Read the messages of one file, in the order of *work*."""
+        columns = [name for name in self.schema.names if name not in _ADDED]
+        rows = rows_of_file(self.archive, path, texts_of(work["message_id"]), columns)
+        if rows is None:
+            raise ArchiveError(f"archive {self.archive.root}: {path} was there and is gone")
+        ids = combined(rows["message_id"])
+        places = combined(pc.index_in(work["message_id"], value_set=ids))
+        messages = rows.take(places)
+
+        chunks: Any = zip(texts_of(work["unit"]), work["chunk"].to_pylist(), strict=True)
+        known: dict[str, Any] = {name: messages[name] for name in columns}
+        known |= {name: work[name] for name in _ASSIGNED if name != "message_id"}
+        known["drain_id"] = [drain_of(path)] * work.num_rows
+        known[TASK] = [self.tasks[chunk] for chunk in chunks]
+        yield from pa.table(known, schema=self.schema).to_batches(_BATCH_ROWS)
+
+
+def rows_here(rows: pa.Table, destination: str, words: Collection[str]) -> pa.Table:
+    """Return the rows that go to *destination* and have one of these dispositions."""
+    is_here = values_among(rows[DESTINATION], [destination])
+    has_word = values_among(rows[DISPOSITION], words)
+    return rows.filter(pa.array(is_here & has_word))
+
+
+def task_count(
+    messages: int, cores: int, *, asked: int | None, rate: float | None, may_grow: bool
+) -> int:
+    """Return how many tasks send so many messages, at most. Pure.
+
+    Args:
+        messages: at least 1.
+        cores: of the executors that there are now.
+        asked: what the operator asked for; None for nothing.
+        rate: messages a second over all tasks; None for no limit.
+        may_grow: whether Spark may add executors, which it does only for tasks that wait. Under a
+            rate none may wait: each task keeps its share for itself.
+    """
+    slots = asked or cores
+    if rate is not None:
+        return min(slots, most_tasks(rate))
+    if asked or not may_grow:
+        return slots
+    return max(slots, min(_MOST_TASKS, messages // FILE_MESSAGES))
+
+
+def divide(
+    sizes: Mapping[tuple[str, int], int], most_tasks: int, *, in_order: bool
+) -> dict[tuple[str, int], int]:
+    """Divide chunks among tasks so that all have about as many messages. Pure, deterministic.
+
+    *sizes* are the messages of each chunk, by unit and number. With *in_order* all chunks of a unit
+    are in one task. Tasks are counted from 0, and each has at least one chunk.
+    """
+    parts: defaultdict[tuple[str, int], list[tuple[str, int]]] = defaultdict(list)
+    for unit, chunk in sorted(sizes):
+        parts[unit, 0 if in_order else chunk].append((unit, chunk))
+    weights = {part: sum(sizes[chunk] for chunk in chunks) for part, chunks in parts.items()}
+    tasks = [(0, task) for task in range(min(most_tasks, len(parts)))]
+    divided: dict[tuple[str, int], int] = {}
+    for part in sorted(parts, key=lambda part: (-weights[part], part)):
+        messages, task = heapq.heappop(tasks)
+        divided |= dict.fromkeys(parts[part], task)
+        heapq.heappush(tasks, (messages + weights[part], task))
+    return divided
+
+
+def look_until(
+    is_over: Callable[[], bool],
+    every_seconds: float,
+    deadline: Deadline,
+) -> Stop | None:
+    """Look until *is_over*; return what ended that before: a signal or the deadline; else None."""
+    is_stopping = threading.Event()
+    with asking_to_stop(is_stopping.set):
+        while not (is_over() or is_stopping.is_set()):
+            if deadline.seconds_left <= 0:
+                return Stop(StopCause.TIME_OVER)
+            deadline.clock.wait(is_stopping, min(every_seconds, deadline.seconds_left))
+    return Stop(StopCause.INTERRUPTED) if is_stopping.is_set() else None
+
+
+def known_limit(
+    watch: TableWatch, every_seconds: float, deadline: Deadline
+) -> tuple[Limit, Stop | None]:
+    """Read the limit of a destination until it is known, as far as it must be known.
+
+    Return also why nothing may be sent there now; None if something may.
+    """
+    limit = Limit()
+
+    def is_over() -> bool:
+        nonlocal limit
+        limit = watch.limit()
+        return not (limit.fault and watch.is_needed) or bool(watch.lost())
+
+    stopped_by = look_until(is_over, every_seconds, deadline)
+    return limit, stopped_by or watch.lost() or waiting_for(limit)
+
+
+def not_reached(work: Sequence[Tally], outcomes: Sequence[Tally]) -> list[Tally]:
+    """Return by group what of *work* has no outcome."""
+    left = Counter[str]()
+    for tally in work:
+        left[tally.group_id] += tally.count
+    for tally in outcomes:
+        left[tally.group_id] -= tally.count
+    return [
+        Tally(group, Disposition.NOT_REACHED, count) for group, count in left.items() if count > 0
+    ]
+
+
+def begin(
+    archive: Archive, resolved: ResolvedPlan, context: RunContext
+) -> tuple[RunContext, WrittenRows]:
+    """Record the run, its edits and its dispositions; return what its sends need.
+
+    Raises:
+        InputError: the plan is sealed. Nothing was claimed.
+        ArchiveError: something cannot be recorded, or another run has taken the lock. Nothing was
+            claimed.
+    """
+    region = region_of(context.destination, "us-east-1")
+    record = RunRecord(
+        run_id=context.run_id,
+        plan_id=context.plan_id,
+        verb="restore" if isinstance(context.request, RestoreOptions) else "redrive",
+        actor=context.who,
+        caller=caller(SparkSession.active().sparkContext.applicationId, region),
+        reason=context.request.reason,
+        time=timestamp(time.time()),
+        destination=context.destination,
+        destinations=[*resolved.work],
+        policy_sha256=context.policy_sha256,
+    )
+    context = context.recorded(archive, record)
+    for group_id, edit in context.editor.edits.items():
+        # Each claim names the digest for each message. The first run that used the edit stays.
+        used = {"run_id": record.run_id, "who": record.actor, "time": record.time}
+        path = f"{plan_folder(context.plan_id)}/edits/{group_id}.{edit.digest}.json"
+        archive.create(path, json.dumps({**used, "text": edit.text}).encode())
+    # Spark computes a lost partition again. From the ledger alone it would then decide anew.
+    folder = f"{run_folder(context.plan_id, context.run_id)}/dispositions"
+    return context, write_rows(archive, resolved.dispositions, folder)
+
+
+def end(
+    groups: Sequence[PlannedGroup],
+    resolved: ResolvedPlan,
+    context: RunContext,
+    runner: TaskRunner,
+    sent: Mapping[str, Sent],
+) -> RedriveSummary:
+    """Close the run, and say what became of the messages *sent* to each destination."""
+    with runner.progress("putting the results into one file", str):
+        notes = write_result_files(runner.archive, (context.plan_id, context.run_id))
+    summary = replace(summarize(groups, resolved, context, sent), notes=notes)
+    if summary.stopped_by:
+        # For people alone: what was sent must be answered.
+        with suppress(ArchiveError):
+            record_stop(runner.archive, context.plan_id, context.run_id, summary.stopped_by)
+    return summary
+
+
+def summarize(
+    groups: Sequence[PlannedGroup],
+    resolved: ResolvedPlan,
+    context: RunContext,
+    sent: Mapping[str, Sent] | None = None,
+) -> RedriveSummary:
+    """Add up what became of the messages, or in a dry run what would: by group, and the problems.
+
+    *sent* are the results by destination; None in a dry run.
+    """
+    run_id = "" if sent is None else context.run_id
+    if sent is None:
+        sent = {url: Sent(tuple(of)) for url, of in resolved.work.items()}
+    outcomes = [tally for one in sent.values() for tally in one.tallies]
+    counts = defaultdict[str, Counter[str]](Counter)
+    for tally in (*(one for one in resolved.planned if one.word not in WORK), *outcomes):
+        counts[tally.group_id][tally.word] += tally.count
+    problems: dict[tuple[str, str], Tally] = {}
+    for tally in (*resolved.hindered, *outcomes):
+        if Disposition(tally.word).is_problem:
+            key = (tally.word, tally.detail)
+            known = problems.get(key, Tally("", tally.word, 0, tally.detail))
+            examples = (*known.examples, *tally.examples)[:EXAMPLES]
+            problems[key] = replace(known, count=known.count + tally.count, examples=examples)
+    destinations = {
+        url: sum(tally.count for tally in one.tallies if tally.word in _GO)
+        for url, one in sent.items()
+    }
+    stops = [one.stopped_by for one in sent.values() if one.stopped_by]
+    of_groups = (
+        GroupOutcome(
+            *(group.group_id, group.title, group.action, dict(counts[group.group_id])),
+            is_edited=group.edit is not None and group.action is Action.REDRIVE,
+        )
+        for group in groups
+    )
+    return RedriveSummary(
+        *(context.plan_id, run_id, destinations or {context.destination: 0}),
+        *(tuple(of_groups), tuple(problems.values())),
+        stopped_by=foremost(stops),
+        ramp=tuple(group for one in sent.values() for group in one.ramp),
+        max_rate=context.request.max_rate,
+    )

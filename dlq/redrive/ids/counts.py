@@ -1,0 +1,87 @@
+"""How many messages have which disposition, and what hinders them."""
+
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dlq.archive.ledger.disposition import Disposition
+from dlq.redrive.ids.columns import (
+    DETAIL,
+    DISPOSITION,
+    arrow,
+    have_disposition,
+    in_order_of,
+)
+
+_MOST_CAUSES = 5
+"""So many causes of one problem are named."""
+
+
+class Cause(NamedTuple):
+    """What hinders some messages.
+
+    Attributes:
+        detail: the queue, source, message or fault that is in the way; empty for all other causes
+            of this problem, which are too many to name, and where there is nothing to add.
+        number: how many messages it hinders.
+        examples: the first of their ids.
+    """
+
+    disposition: Disposition
+    detail: str
+    number: int
+    examples: tuple[str, ...] = ()
+
+
+def counted_by(rows: pa.Table, *columns: str) -> list[dict[str, Any]]:
+    """Count the rows by the values of *columns*: a dictionary each, with ``count``."""
+    if not rows.num_rows:
+        return []
+    counted = rows.select(list(columns)).group_by(list(columns)).aggregate([([], "count_all")])
+    return list(counted.rename_columns([*columns, "count"]).to_pylist())
+
+
+def causes_of_problems(rows: pa.Table, examples: int) -> list[Cause]:
+    """Return what hinders the messages that the plan wants settled, by problem.
+
+    Of each problem the five causes with most messages are named, with so many *examples*; a last
+    entry counts the messages of all its other causes.
+    """
+    problems = [disposition for disposition in Disposition if disposition.is_problem]
+    hindered = rows.filter(pa.array(have_disposition(rows, problems)))
+    hindered = hindered.select(["message_id", DISPOSITION, DETAIL])
+    causes = list[Cause]()
+    others = list[Cause]()
+    for disposition in problems:
+        of_problem = hindered.filter(pa.array(have_disposition(hindered, [disposition])))
+        if not of_problem.num_rows:
+            continue
+        named = _largest_causes(of_problem, disposition, examples)
+        causes += named
+        left = of_problem.num_rows - sum(cause.number for cause in named)
+        if left:
+            others.append(Cause(disposition, "", left))
+    return (
+        sorted(causes, key=lambda cause: (cause.disposition, -cause.number, cause.detail)) + others
+    )
+
+
+def _largest_causes(rows: pa.Table, disposition: Disposition, examples: int) -> list[Cause]:
+    counted = rows.group_by([DETAIL]).aggregate([([], "count_all")])
+    details: Any = counted[DETAIL]
+    keys = {"least": pc.negate(counted["count_all"]), "detail": pc.fill_null(details, "")}
+    largest = in_order_of(keys)[:_MOST_CAUSES]
+    causes = []
+    for row in counted.take(arrow(largest)).to_pylist():
+        ids = _first_ids(rows, row[DETAIL], examples)
+        causes.append(Cause(disposition, row[DETAIL] or "", row["count_all"], ids))
+    return causes
+
+
+def _first_ids(rows: pa.Table, detail: str | None, number: int) -> tuple[str, ...]:
+    column: Any = rows[DETAIL]
+    has_detail = pc.is_null(column) if detail is None else pc.equal(column, pa.scalar(detail))
+    ids: Any = rows["message_id"].filter(has_detail)
+    first: Any = pc.bottom_k_unstable(ids, number)
+    return tuple(sorted(ids.take(first).to_pylist()))

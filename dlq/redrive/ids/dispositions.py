@@ -1,0 +1,120 @@
+"""What a run does with each message of a plan, or why it does nothing."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dlq.archive.ledger.disposition import Disposition
+from dlq.archive.messages.message_store import combined
+from dlq.redrive.ids.columns import (
+    DETAIL,
+    EDIT_FAULT,
+    HAS_ROOM,
+    HINDRANCE,
+    HINDRANCE_DETAIL,
+    SELECTED,
+    STATE,
+    Mask,
+    code_of,
+    flags,
+    values_among,
+    with_column,
+    with_disposition_codes,
+)
+
+RULE_COLUMNS = (STATE, SELECTED, HAS_ROOM, HINDRANCE, HINDRANCE_DETAIL, EDIT_FAULT)
+"""What decides about a message, beside ``group_id``, ``message_group_id`` and ``DESTINATION``."""
+
+_HINDRANCES = (Disposition.OTHER_PARKED_QUEUE, Disposition.FOREIGN, Disposition.UNKNOWN_SOURCE)
+
+
+def with_states(rows: pa.Table, states: pa.Table) -> pa.Table:
+    """Add ``STATE`` to each of *rows*; *states* has ``message_id`` once each, and ``state``."""
+    places = pc.index_in(rows["message_id"], value_set=combined(states["message_id"]))
+    state: Any = pc.take(combined(states[STATE]), combined(places))
+    return with_column(rows, STATE, state.dictionary_encode())
+
+
+def with_dispositions(
+    rows: pa.Table,
+    actions: Mapping[str, str] | None,
+    *,
+    to_fifo: bool,
+    in_doubt: str,
+    requires_room: bool = False,
+    stopped: Collection[str] = (),
+) -> pa.Table:
+    """Put disposition and ``DETAIL`` in place of ``RULE_COLUMNS``: the first rule that fits holds.
+
+    ``DESTINATION`` stays only where nothing hinders the message. ``order.with_waiting`` then finds
+    those that wait, which needs all rows.
+
+    Args:
+        rows: the whole plan, with ``RULE_COLUMNS``.
+        actions: by group id; other groups are left. None sends every group.
+        to_fifo: a FIFO destination takes no message without a message group.
+        in_doubt: see ``ResendOptions``. A discard settles what is in doubt in any case.
+        requires_room: whether a message that cannot carry its plan's id is left.
+        stopped: ids of groups of which nothing is sent until a person decides again.
+    """
+    group_ids = rows["group_id"]
+    is_discarded = _have_action(group_ids, actions, "discard")
+    is_acted_on = is_discarded | _have_action(group_ids, actions, "redrive")
+    is_in_doubt = values_among(rows[STATE], ["in_doubt"])
+    has_group = flags(pc.is_valid(rows["message_group_id"]))
+    has_fault = flags(pc.is_valid(rows[EDIT_FAULT]))
+
+    rules: list[tuple[Disposition, Mask]] = [
+        (Disposition.SENT_BEFORE, values_among(rows[STATE], ["sent"])),
+        (Disposition.DISCARDED_BEFORE, values_among(rows[STATE], ["discarded"])),
+        (Disposition.RESTORED_BEFORE, values_among(rows[STATE], ["restored"])),
+        (Disposition.LEAVE, ~is_acted_on),
+        (Disposition.NOT_SELECTED, ~flags(rows[SELECTED])),
+    ]
+    rules += [(hindrance, values_among(rows[HINDRANCE], [hindrance])) for hindrance in _HINDRANCES]
+    rules += [
+        (Disposition.BUSY, values_among(rows[STATE], ["busy"])),
+        (Disposition.DISCARD, is_discarded),
+        (Disposition.IN_DOUBT, is_in_doubt & (in_doubt != "send")),
+        (Disposition.NO_GROUP, ~has_group & to_fifo),
+        (Disposition.EDIT_FAILED, has_fault),
+        (Disposition.NO_ROOM, ~flags(rows[HAS_ROOM]) & requires_room),
+        (Disposition.STOPPED, values_among(group_ids, stopped)),
+    ]
+    codes = _first_that_fits(rules, rows.num_rows)
+
+    is_hindered = np.isin(codes, [code_of(hindrance) for hindrance in _HINDRANCES])
+    is_faulty = codes == code_of(Disposition.EDIT_FAILED)
+    detail = _texts_where(is_hindered, rows[HINDRANCE_DETAIL], is_faulty, rows[EDIT_FAULT])
+
+    rows = rows.drop_columns(list(RULE_COLUMNS))
+    return with_column(with_disposition_codes(rows, codes), DETAIL, detail)
+
+
+def _first_that_fits(rules: list[tuple[Disposition, Mask]], rows: int) -> Any:  # noqa: ANN401
+    """Return the code of the first rule that fits each row; ``SEND`` where none does."""
+    codes = np.full(rows, code_of(Disposition.SEND), dtype=np.int8)
+    for disposition, fits in reversed(rules):
+        codes[fits] = code_of(disposition)
+    return codes
+
+
+def _have_action(
+    group_ids: Any,  # noqa: ANN401 - an Arrow column
+    actions: Mapping[str, str] | None,
+    wanted: str,
+) -> Mask:
+    if actions is None:
+        return np.full(len(group_ids), wanted == "redrive")
+    groups = [group_id for group_id, action in actions.items() if action == wanted]
+    return values_among(group_ids, groups)
+
+
+def _texts_where(first: Mask, of_first: Any, second: Mask, of_second: Any) -> Any:  # noqa: ANN401
+    """Return the one text where *first* holds, the other one where *second* does, else null."""
+    nothing = pa.scalar(None, pa.string())
+    texts = pc.if_else(pa.array(second), of_second.cast(pa.string()), nothing)
+    return combined(pc.if_else(pa.array(first), of_first.cast(pa.string()), texts))

@@ -1,0 +1,66 @@
+"""Which messages make work where an operator limits their number."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dlq.archive.ledger.claims import POSITION
+from dlq.archive.ledger.disposition import WORK, Disposition
+from dlq.redrive.ids.columns import (
+    Numbers,
+    arrow,
+    code_of,
+    disposition_codes,
+    have_disposition,
+    in_order_of,
+    numbered_values,
+    with_disposition_codes,
+)
+
+
+def limited(rows: pa.Table, limit: int, *, to_fifo: bool) -> pa.Table:
+    """Let at most *limit* messages make work: the first by ``POSITION``.
+
+    On FIFO whole message groups, in the order of their first messages. A group of more than *limit*
+    messages does not go; the others behind it may. Elsewhere each message is a group.
+    """
+    keys: Any = rows["message_id"]
+    if to_fifo:
+        keys = pc.coalesce(rows["message_group_id"].cast(pa.string()), keys)
+
+    work = np.flatnonzero(have_disposition(rows, WORK))
+    groups = numbered_values(keys)[work]
+    in_order = _in_order_of_position(rows, keys, work)
+    taken = _groups_within(groups, in_order, limit)
+
+    codes = disposition_codes(rows)
+    is_over = ~np.isin(groups, taken)
+    codes[work[is_over]] = code_of(Disposition.OVER_LIMIT)
+    return with_disposition_codes(rows, codes)
+
+
+def _in_order_of_position(rows: pa.Table, keys: Any, work: Numbers) -> Numbers:  # noqa: ANN401
+    """Return the places in *work*, sorted by the position of the messages, then by key."""
+    columns: dict[str, Any] = {name: rows[name].take(arrow(work)) for name in POSITION}
+    columns["unit"] = columns["unit"].cast(pa.string())
+    columns["key"] = keys.take(arrow(work))
+    return in_order_of(columns)
+
+
+def _groups_within(groups: Numbers, in_order: Numbers, limit: int) -> Numbers:
+    """Return the groups that go: each small enough, and with those before it within the limit.
+
+    *groups* has the group of each message, *in_order* the places of the messages in their order.
+    """
+    different, first_places, sizes = np.unique(
+        groups[in_order], return_index=True, return_counts=True
+    )
+    in_order_of_first = np.argsort(first_places)
+    different, sizes = different[in_order_of_first], sizes[in_order_of_first]
+
+    is_small_enough = sizes <= limit
+    different, sizes = different[is_small_enough], sizes[is_small_enough]
+    # The first group that is too many ends it: smaller ones behind it do not fill the gap.
+    return np.asarray(different[np.cumsum(sizes) <= limit], dtype=np.int64)

@@ -1,0 +1,222 @@
+"""Which queue a message came from first, and what that forbids.
+
+A message must not go to a queue that it did not come from. What its own context says comes first.
+Without it, what SQS noted when it moved the message counts. A message without either was parked
+unchanged, or by SQS: it is the destination's only where no other queue uses that dead-letter queue.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dlq.archive.ledger.disposition import Disposition
+from dlq.archive.messages.message_store import combined
+from dlq.redrive.ids.columns import (
+    DESTINATION,
+    HINDRANCE,
+    HINDRANCE_DETAIL,
+    PARKED_QUEUE,
+    arrow,
+    flags,
+    numbered_values,
+    with_column,
+)
+from dlq_replay.rules.policy import MAX_MESSAGE_BYTES
+from dlq_replay.wire.addresses import QueueAddress
+
+SOURCE_COLUMNS = ("parked_reason", "source_queue", "source_arn", "first_seen_at", "plan_id")
+"""Columns of the archive that tell which queue a message came from first."""
+
+ORIGIN_COLUMNS = (*SOURCE_COLUMNS, "queue_url")
+"""What ``with_origins`` needs of a message."""
+
+_REASON_FOREIGN = "foreign_source"
+_NOT_RECORDED = "not recorded"
+
+
+class Origin(NamedTuple):
+    """What an archived message says of where it came from.
+
+    Attributes:
+        parked_queue: account and name of the queue that it was drained from; None: not recorded.
+        source_queue: name of its source queue, as its own context says; None: it does not say.
+        moved_from: name of the queue that SQS moved it from; None: SQS did not move it.
+        has_context: whether the replay function or a redrive wrote anything into it.
+        was_foreign: whether the replay function parked it because of its source.
+    """
+
+    parked_queue: str | None
+    source_queue: str | None
+    moved_from: str | None
+    has_context: bool
+    was_foreign: bool
+
+
+class Passage(NamedTuple):
+    """Where a message may go.
+
+    Attributes:
+        hindrance: why it must not be sent; None if it may.
+        detail: the queue that the hindrance is about; None if no queue is known to be.
+        destination: URL of the queue that it goes to; None if it must not be sent.
+    """
+
+    hindrance: Disposition | None
+    detail: str | None
+    destination: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """Which queues a run is about, and what that says of each message.
+
+    Attributes:
+        destination: URL of the queue that messages go to.
+        parked: URL of the parked queue whose messages the run acts on; None where the archive has
+            messages of one parked queue alone.
+        is_named: whether the operator named the destination for every message that is not known to
+            be foreign. Otherwise it stands for the source of messages that do not name theirs.
+        sources: by name, the URLs of the queues whose messages are redriven there; *destination* is
+            always one of them.
+        dead_letter_queue: name of the destination's dead-letter queue; None for none.
+        max_message_bytes: how large a copy may be in any queue on its way until it is parked again.
+        is_shared: whether other queues than the destination use its dead-letter queue, or might.
+        includes_foreign: whether messages of other and of unknown sources go, too.
+    """
+
+    destination: str
+    parked: str | None = None
+    is_named: bool = True
+    sources: Mapping[str, str] = field(default_factory=dict)
+    dead_letter_queue: str | None = None
+    max_message_bytes: int = MAX_MESSAGE_BYTES
+    is_shared: bool = False
+    includes_foreign: bool = False
+
+    @property
+    def is_fifo(self) -> bool:
+        """Whether the destination keeps the order of message groups."""
+        return QueueAddress.from_url(self.destination).is_fifo
+
+    def passage_of(self, origin: Origin) -> Passage:
+        """Return where a message of this origin may go."""
+        if not self._is_of_parked_queue(origin):
+            other = origin.parked_queue or _NOT_RECORDED
+            return Passage(Disposition.OTHER_PARKED_QUEUE, other, None)
+
+        source = self._source_of(origin)
+        known = self._known_sources()
+
+        if not self.includes_foreign:
+            if self._is_foreign(origin, source, known):
+                return Passage(Disposition.FOREIGN, source or _NOT_RECORDED, None)
+            if source is None and not origin.has_context and self.is_shared:
+                return Passage(Disposition.UNKNOWN_SOURCE, None, None)
+
+        if self.is_named or source is None:
+            return Passage(None, None, self.destination)
+        return Passage(None, None, known.get(source, self.destination))
+
+    def _is_of_parked_queue(self, origin: Origin) -> bool:
+        """Whether the run acts on messages of the queue that the message was drained from."""
+        if self.parked is None:
+            return True
+        address = QueueAddress.from_url(self.parked)
+        return origin.parked_queue == f"{address.account_id}/{address.name}"
+
+    def _source_of(self, origin: Origin) -> str | None:
+        """Return the name of the queue that the message came from first; None if nobody knows."""
+        if origin.source_queue is not None:
+            return origin.source_queue
+        is_moved_by_us = origin.has_context or origin.moved_from == (self.dead_letter_queue or "")
+        return None if is_moved_by_us else origin.moved_from
+
+    def _is_foreign(self, origin: Origin, source: str | None, known: Mapping[str, str]) -> bool:
+        """Whether the message is known to have come from a queue that the run must not send to."""
+        if self.is_named:
+            # Whoever names the destination takes all but what the replay function refused.
+            return origin.was_foreign and (source is None or source not in known)
+        return origin.was_foreign if source is None else source not in known
+
+    def _known_sources(self) -> Mapping[str, str]:
+        own_name = QueueAddress.from_url(self.destination).name
+        return {**self.sources, own_name: self.destination}
+
+
+def with_origins(rows: pa.Table, queues: Queues) -> pa.Table:
+    """Put ``PARKED_QUEUE``, the hindrance and the destination in place of ``ORIGIN_COLUMNS``.
+
+    The rule is asked once for each different origin: an archive has few.
+    """
+    recorded = _what_is_recorded(rows)
+    different, numbers = _different_rows(recorded)
+    origins = [_origin_of(record) for record in recorded.take(different).to_pylist()]
+    passages = [queues.passage_of(origin) for origin in origins]
+
+    columns: dict[str, list[str | None]] = {
+        PARKED_QUEUE: [origin.parked_queue for origin in origins],
+        HINDRANCE: [passage.hindrance for passage in passages],
+        HINDRANCE_DETAIL: [passage.detail for passage in passages],
+        DESTINATION: [passage.destination for passage in passages],
+    }
+    rows = rows.drop_columns(list(ORIGIN_COLUMNS))
+    for name, values in columns.items():
+        texts = pa.array([None if value is None else str(value) for value in values], pa.string())
+        rows = with_column(rows, name, texts.take(numbers).dictionary_encode())
+    return rows
+
+
+def with_parked_queue(rows: pa.Table) -> pa.Table:
+    """Put ``PARKED_QUEUE`` in place of the column ``queue_url``."""
+    urls: Any = combined(rows["queue_url"]).dictionary_encode()
+    names = pa.array([parked_queue_of(url) for url in urls.dictionary.to_pylist()], pa.string())
+    parked_queue = names.take(urls.indices).dictionary_encode()
+    return with_column(rows.drop_columns(["queue_url"]), PARKED_QUEUE, parked_queue)
+
+
+def parked_queue_of(queue_url: str | None) -> str | None:
+    """Return ``PARKED_QUEUE``: the last two parts of a queue URL's path."""
+    if queue_url is None:
+        return None
+    return "/".join(queue_url.rstrip("/").split("/")[-2:])
+
+
+def _what_is_recorded(rows: pa.Table) -> pa.Table:
+    """Return what of ``ORIGIN_COLUMNS`` counts, so that few rows differ."""
+    has_context = pc.is_valid(rows["parked_reason"])
+    for name in ("first_seen_at", "plan_id"):
+        has_context = pc.or_(has_context, pc.is_valid(rows[name]))
+
+    is_foreign = pc.equal(rows["parked_reason"], pa.scalar(_REASON_FOREIGN))
+    recorded = rows.select(["queue_url", "source_queue", "source_arn"])
+    recorded = recorded.append_column("has_context", has_context)
+    return recorded.append_column("was_foreign", arrow(flags(is_foreign)))
+
+
+def _origin_of(record: Mapping[str, Any]) -> Origin:
+    arn = record["source_arn"]
+    return Origin(
+        parked_queue=parked_queue_of(record["queue_url"]),
+        source_queue=record["source_queue"],
+        moved_from=None if arn is None else arn.rpartition(":")[2],
+        has_context=record["has_context"],
+        was_foreign=record["was_foreign"],
+    )
+
+
+def _different_rows(rows: pa.Table) -> tuple[Any, Any]:
+    """Find which rows differ.
+
+    Returns:
+        The number of one row of each kind; and for each row, which of these is equal to it.
+    """
+    keys = np.zeros(rows.num_rows, dtype=np.int64)
+    for column in rows.columns:
+        values = numbered_values(column) + 1  # Null is 0.
+        keys = keys * (values.max(initial=0) + 1) + values
+    _, different, numbers = np.unique(keys, return_index=True, return_inverse=True)
+    return arrow(different), arrow(numbers)

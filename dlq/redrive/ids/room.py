@@ -1,0 +1,65 @@
+"""Whether an archived message can carry what a redrive adds: counter and context."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dlq.archive.messages.message_store import combined
+from dlq.redrive.ids.columns import HAS_ROOM, Numbers, values_among
+from dlq_replay.wire.attributes import MAX_ATTRIBUTES
+from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, CONTEXT_MAX_BYTES
+from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE
+
+ROOM_COLUMNS = ("attributes", "body_bytes")
+"""Columns of the archive that ``with_room`` needs."""
+
+_OURS = (CONTEXT_ATTRIBUTE, REPLAY_COUNT_ATTRIBUTE)
+_OURS_BYTES = CONTEXT_MAX_BYTES + 64
+"""More than names, types and values of our two attributes can take."""
+
+
+def with_room(rows: pa.Table, max_message_bytes: int) -> pa.Table:
+    """Put ``HAS_ROOM`` in place of ``ROOM_COLUMNS``.
+
+    A copy has at most ten attributes and *max_message_bytes* bytes, ours included. Those that it
+    has of ours already are replaced, so they do not count. A message without any attribute has room
+    for two; without a known size it is taken to have room.
+    """
+    attributes: Any = combined(rows["attributes"])
+    numbers, sizes_bytes = _own_attributes(attributes)
+
+    has_slots = numbers + len(_OURS) <= MAX_ATTRIBUTES
+    known_bytes: Any = rows["body_bytes"]
+    body_bytes: Any = combined(pc.fill_null(known_bytes, 0))
+    fits = body_bytes.to_numpy() + sizes_bytes + _OURS_BYTES <= max_message_bytes
+
+    is_known = pc.is_valid(attributes).to_numpy(zero_copy_only=False)
+    has_room = (has_slots & fits) | ~is_known
+    return rows.drop_columns(list(ROOM_COLUMNS)).append_column(HAS_ROOM, pa.array(has_room))
+
+
+def _own_attributes(attributes: Any) -> tuple[Numbers, Numbers]:  # noqa: ANN401 - Arrow's maps
+    """Count the attributes of each message that are not ours, and the bytes that they take."""
+    offsets = attributes.offsets.to_numpy()
+    names = attributes.keys
+    values = attributes.items
+
+    is_own = ~values_among(names, _OURS)
+    entry_bytes = _bytes_of(names) + _bytes_of(values.field("data_type"))
+    entry_bytes += _bytes_of(values.field("string_value"))
+    entry_bytes += _bytes_of(values.field("binary_value"))
+
+    return _sums(is_own.astype(np.int64), offsets), _sums(entry_bytes * is_own, offsets)
+
+
+def _bytes_of(texts: Any) -> Numbers:  # noqa: ANN401 - an Arrow array
+    lengths = pc.fill_null(pc.binary_length(texts), 0)
+    return np.asarray(lengths.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _sums(numbers: Numbers, offsets: Any) -> Numbers:  # noqa: ANN401 - numpy's integers
+    """Add up the numbers of each message, which begin and end at the *offsets*."""
+    totals = np.concatenate([[0], np.cumsum(numbers)])
+    return np.asarray(totals[offsets[1:]] - totals[offsets[:-1]], dtype=np.int64)

@@ -1,0 +1,217 @@
+"""What a ramp asks AWS: the failure table, queues, metrics, and what feeds the replay function.
+
+An adapter.
+"""
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from dlq.aws.clients import (
+    ClientFactory,
+    Queue,
+    aws_client,
+    queue_counts,
+    read_limit,
+    region_of,
+    require_queue,
+    returns_table,
+)
+from dlq.errors import InputError
+from dlq.plan.ramp import PATIENCE_MINUTES, Reading
+from dlq.redrive.redrive_values import RedriveOptions
+from dlq_replay.aws.sqs import SqsQueue, describe
+from dlq_replay.errors import TableError
+from dlq_replay.replaying.measures import (
+    MAIN_QUEUE_DIMENSION,
+    NAMESPACE,
+    SERVICE,
+    SERVICE_DIMENSION,
+    Metric,
+)
+from dlq_replay.wire.addresses import QueueAddress
+
+_MAX_POINTS = 1440
+"""The most that CloudWatch returns for one metric. It keeps minutes for 15 days, then five."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Reads what tells whether a step's failures have returned to the DLQ of *queue*."""
+
+    options: RedriveOptions
+    queue: Queue
+    make_client: ClientFactory
+
+    def check(self) -> None:
+        """Raise InputError where a failure would not come to the parked queue of the run."""
+        name, parked = QueueAddress.from_url(self.queue.url).name, self.options.parked_queue_url
+        if (dlq_url := self.queue.dead_letter_url) is None:
+            raise InputError(f"queue {name} has no redrive policy, so what fails stays there")
+        if parked is None:
+            raise InputError("no --parked-queue-url says where failures come back")
+        feeds = require_queue("DLQ", dlq_url, self.make_client).redrive_target_arn
+        wanted = QueueAddress.from_url(parked)
+        if not feeds or QueueAddress.from_arn(feeds) != wanted:
+            raise InputError(
+                f"the dead letters of queue {name} do not go to parked queue {wanted.name}: see "
+                f"the redrive policy of {QueueAddress.from_url(dlq_url).name}"
+            )
+
+    def read(self, began_at: float, now: float) -> Reading:
+        """Look at everything once; *began_at* is when the step began, epoch seconds.
+
+        Never raises for what AWS answers: what is not known keeps a step from being good.
+        """
+        urls = self.queue.url, self.queue.dead_letter_url or ""
+        queue = "AWS/SQS", {"QueueName": QueueAddress.from_url(urls[0]).name}
+        try:
+            obstacle = next(filter(None, self._obstacles(began_at, now)), "")
+            name = Metric.RETURNS_NOT_COUNTED.value
+            uncounted = _sum(self._metric(name, *self._ours, began_at, now))
+            ages = self._metric("ApproximateAgeOfOldestMessage", *queue, began_at, now)
+            deleted = self._metric("NumberOfMessagesDeleted", *queue, began_at, now)
+        except (BotoCoreError, ClientError) as error:
+            return Reading(now, f"AWS does not say how the step went: {describe(error)}")
+        main, dead_letters = (queue_counts(SqsQueue(self.make_client(url), url)) for url in urls)
+        oldest = {one["Timestamp"].timestamp(): one["Maximum"] for one in ages}
+        count = _sum(deleted) if deleted else None
+        return Reading(now, obstacle, uncounted, main, dead_letters, oldest, count)
+
+    def _obstacles(self, began_at: float, now: float) -> Iterator[str]:
+        options, url = self.options, self.queue.url
+        limit = read_limit(options.failure_table, url)
+        yield limit.sentence
+        if limit.fault:
+            yield f"the limit of replays cannot be read: {limit.fault}"
+        recent = max(began_at, now - PATIENCE_MINUTES * options.minute_seconds)
+        # A copy whose return cannot be counted now is one that the function left in the DLQ.
+        faults = [(Metric.FAILED_TOTAL.value, *self._ours)]
+        # A function that nobody named and that does not run leaves dead letters in the DLQ.
+        if (arn := options.function_arn) is not None:
+            name = arn.rpartition(":")[2]
+            if not self._is_fed(arn, name):
+                yield "nothing feeds the replay function; turn its trigger on: dlq resume"
+            own = "AWS/Lambda", {"FunctionName": name}
+            faults += [(metric, *own) for metric in ("Errors", "Throttles")]
+        for metric, namespace, dimensions in faults:
+            if count := _sum(self._metric(metric, namespace, dimensions, recent, now)):
+                yield f"the replay function had {count:,} {metric} in the last minutes"
+
+    @property
+    def _ours(self) -> tuple[str, dict[str, str]]:
+        """Namespace and dimensions of the replay function's metrics.
+
+        It publishes for the stack's main queue what concerns its whole DLQ.
+        """
+        stack_queue = QueueAddress.from_url(self.options.main_queue_url or self.queue.url).name
+        return NAMESPACE, {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: stack_queue}
+
+    def _is_fed(self, function_arn: str, name: str) -> bool:
+        mappings = self._client("lambda").get_paginator("list_event_source_mappings")
+        pipes = self._client("pipes").get_paginator("list_pipes")
+        states = mappings.paginate(FunctionName=name).search("EventSourceMappings[].State")
+        running = pipes.paginate(TargetPrefix=function_arn, CurrentState="RUNNING")
+        return "Enabled" in states or function_arn in running.search("Pipes[].Target")
+
+    def _client(self, service: str) -> Any:  # noqa: ANN401 - any client
+        return aws_client(service, region=region_of(self.queue.url, "us-east-1"))
+
+    def _metric(
+        self, name: str, namespace: str, dimensions: Mapping[str, str], since: float, now: float
+    ) -> list[dict[str, Any]]:
+        """Return the sum and the maximum of each period: a minute, more for a step of days ago."""
+        seconds = self.options.minute_seconds
+        start, end = since // seconds * seconds, (now // seconds + 1) * seconds
+        minutes = (end - start) / seconds
+        together = 1 if minutes <= _MAX_POINTS else 5 * math.ceil(minutes / 5 / _MAX_POINTS)
+        answer = self._client("cloudwatch").get_metric_statistics(
+            Namespace=namespace,
+            MetricName=name,
+            Dimensions=[{"Name": key, "Value": value} for key, value in dimensions.items()],
+            StartTime=datetime.fromtimestamp(start, UTC),
+            EndTime=datetime.fromtimestamp(end, UTC),
+            Period=max(1, round(seconds)) * together,
+            Statistics=["Sum", "Maximum"],
+        )
+        return list(answer["Datapoints"])
+
+
+def find_probes(
+    options: RedriveOptions, destinations: Mapping[str, Queue], make_client: ClientFactory
+) -> tuple[dict[str, Probe], str]:
+    """Return what tells whether a step to each destination was good; none where all goes at once.
+
+    Also why there is no ramp although nobody asked for everything at once; else empty.
+
+    Raises:
+        InputError: the failure table cannot be read, or a failure would not come back where it is
+            counted, and nobody asked for everything at once.
+    """
+    table, uncounted = options.failure_table, "no --failure-table counts what comes back"
+    if options.goes_at_once:
+        return {}, "" if table or options.ramp is False else f"everything at once: {uncounted}"
+    if not table:
+        raise refused(f"--ramp: {uncounted}")
+    try:
+        returns_table(table, options.destination).read("", [""])
+    except TableError as error:
+        raise refused(f"table {table} cannot be read: {error}") from error
+    for url in destinations:
+        if fault := read_limit(table, url).fault:
+            raise refused(f"table {table} cannot be read: {fault}")
+    probes = {url: Probe(options, queue, make_client) for url, queue in destinations.items()}
+    try:
+        for probe in probes.values():
+            probe.check()
+    except InputError as error:
+        if options.ramp or options.execute:
+            raise refused(str(error)) from error
+        return {}, f"not by ramp, so only with --at-once: {error}"
+    return probes, ""
+
+
+def begin_counters(
+    options: RedriveOptions, plan_id: str, group_ids: Collection[str]
+) -> tuple[set[str], str]:
+    """Make the counters of what comes back of these groups.
+
+    Return the groups that had none, and why nobody counts; empty if somebody does, or no failure
+    table is named.
+
+    Raises:
+        InputError: they cannot be made, and everything does not go at once. Nothing was sent.
+    """
+    if not (table := options.failure_table):
+        return set(), ""
+    try:
+        new = returns_table(table, options.destination).begin(plan_id, sorted(group_ids))
+    except TableError as error:
+        fault = f"table {table} cannot be written: {error}"
+        if options.goes_at_once:
+            return set(), f"nobody counts what comes back of this run: {fault}"
+        raise refused(fault) from error
+    return new, ""
+
+
+def unread_limits(options: RedriveOptions, destinations: Collection[str]) -> str:
+    """Return why limits of the circuit breaker cannot be read, and so are not kept to; else empty.
+
+    Only where everything goes at once: otherwise ``find_probes`` has refused the redrive.
+    """
+    faults = (read_limit(options.failure_table, url).fault for url in destinations)
+    fault = next(filter(None, faults), "")
+    return fault and f"no limit of a circuit breaker is kept to: it cannot be read: {fault}"
+
+
+def refused(why: str) -> InputError:
+    """Return the error of a redrive that must not begin, with the way round it."""
+    return InputError(f"{why}; nothing was sent: --at-once sends everything in one step, unseen")
+
+
+def _sum(points: Sequence[Mapping[str, float]]) -> int:
+    return round(sum(point["Sum"] for point in points))

@@ -1,0 +1,251 @@
+"""Options and results of a redrive."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+
+from dlq.archive.ledger.disposition import Disposition
+from dlq.archive.ledger.stop import Stop
+from dlq.archive.lock import LOCK_SECONDS
+from dlq.aws.actor import require_reason
+from dlq.errors import InputError
+from dlq.plan.plan import Plan
+from dlq.plan.ramp import Forecast, GroupRamp, Verdict
+from dlq.redrive.resolving.editor import EditSample
+from dlq.redrive.sending.rate_limiter import LEAST_RATE
+
+EXAMPLES = 5
+UNFINISHED = tuple(one for one in Disposition if one.is_unfinished)
+
+
+@dataclass(frozen=True, slots=True)
+class ResendOptions:
+    """What a redrive and a restore have in common: arguments of the verbs, see their help.
+
+    Attributes:
+        max_rate: messages a second, at least ``LEAST_RATE``; None for as fast as it goes.
+        in_doubt: what to do with what may have been sent before: ``leave`` it, or ``send`` it
+            again.
+        lock_seconds: the life of the archive lock; shorter in tests.
+        tasks: how many chunks are sent side by side, None for one for each core; on a cluster that
+            may grow also one for each 2,000 messages, 30 at most.
+        failure_table: the table with the circuit breakers of the destinations and the counters of
+            what comes back; None: no limits are kept to, and nothing is counted.
+    """
+
+    archive: str
+    _: KW_ONLY
+    where: str | None = None
+    limit: int | None = None
+    max_rate: float | None = None
+    in_doubt: str = "leave"
+    lock_seconds: float = LOCK_SECONDS
+    reason: str = ""
+    execute: bool = False
+    tasks: int | None = None
+    failure_table: str | None = None
+
+    def check(self) -> None:
+        """Raise InputError where the options contradict each other."""
+        require_reason(self.reason, execute=self.execute)
+        if self.max_rate and self.max_rate < LEAST_RATE:
+            raise InputError(
+                f"--max-rate {self.max_rate:g}: must be at least {LEAST_RATE:g}, a message in ten "
+                "seconds"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class RedriveOptions(ResendOptions):
+    """Which plan, where to, and how: the arguments of ``redrive``, see its help.
+
+    Attributes:
+        to_queue_url: the destination of all messages that are not known to be foreign; None for
+            each message's own source queue, as far as that is *main_queue_url*.
+        requires_room: leave messages that have no room for the plan's id.
+        has_samples: whether the dry run previews edits on (masked, shortened) messages.
+        ramp: whether to send in steps; None to do so where a failure table is named.
+        allow_returns: how many messages of a group may come back; see ``returns_allowed``.
+        minute_seconds: a period of CloudWatch; shorter in a demonstration.
+        decisions_sha256: of the plan that is meant, see ``Plan.decisions_sha256``; None for any.
+        pointer_bucket: whose objects the dry run looks up; None for none.
+        watches: whether the verb goes on after the send, to say what comes back.
+    """
+
+    plan: str | None = None
+    to_queue_url: str | None = None
+    main_queue_url: str | None = None
+    parked_queue_url: str | None = None
+    include_foreign: bool = False
+    allow_reordering: bool = False
+    requires_room: bool = False
+    masks: tuple[str, ...] = ()
+    has_samples: bool = True
+    ramp: bool | None = None
+    allow_returns: str | None = None
+    function_arn: str | None = None
+    minute_seconds: float = 60
+    group: str | None = None
+    time_budget_seconds: float | None = None
+    decisions_sha256: str | None = None
+    watches: bool = False
+    pointer_bucket: str | None = None
+
+    def check(self) -> None:
+        """Raise InputError where the options contradict each other."""
+        if not self.to_queue_url and not self.main_queue_url:
+            raise InputError(
+                "no destination: give --main-queue-url, the queue that the messages came from, or "
+                "--to-queue-url for another one"
+            )
+        if self.include_foreign and not self.to_queue_url:
+            raise InputError("--include-foreign needs --to-queue-url: where those messages go")
+        if self.watches and not self.failure_table:
+            raise InputError("--watch needs --failure-table: nothing else counts what comes back")
+        # Not super(): a dataclass with slots is another class than the one that it stands in.
+        ResendOptions.check(self)
+
+    def check_decisions(self, plan: Plan) -> None:
+        """Raise InputError where the plan is not, or no longer, the one that is meant."""
+        if self.decisions_sha256 not in (None, plan.decisions_sha256):
+            raise InputError(
+                f"plan {plan.plan_id}: somebody has decided something else since this dry run; "
+                "make a dry run again"
+            )
+
+    @property
+    def destination(self) -> str:
+        """The URL of the queue that messages go to."""
+        return self.to_queue_url or self.main_queue_url or ""
+
+    @property
+    def goes_at_once(self) -> bool:
+        """Whether everything goes in one step: it is asked for, or nobody counts what comes back.
+
+        Never because something could not be read.
+        """
+        return self.failure_table is None if self.ramp is None else not self.ramp
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreOptions(ResendOptions):
+    """The messages that are sent, and where to.
+
+    Attributes:
+        include_foreign: also messages that were drained from another parked queue.
+        include_discarded: also what was discarded, which is how a discard is undone.
+    """
+
+    parked_queue_url: str
+    include_foreign: bool = False
+    include_discarded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many messages of a group have a disposition.
+
+    Attributes:
+        group_id: empty for all groups.
+        detail: why, empty if there is nothing to add.
+        examples: the ids of the first few.
+    """
+
+    group_id: str
+    word: str
+    count: int
+    detail: str = ""
+    examples: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOutcome:
+    """One group: how many of its messages met which ``Disposition``."""
+
+    group_id: str
+    title: str
+    action: str
+    counts: Mapping[str, int]
+    is_edited: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RedriveSummary:
+    """What happened, or what would.
+
+    Attributes:
+        run_id: empty for a dry run.
+        destinations: how many messages were sent to each queue, or would be, by its URL.
+        groups: every group of the plan, in its order.
+        problems: what stands in the way of messages that the plan wants settled, over all groups.
+        stopped_by: why the run ended early, None where it did not.
+        notes: what else the operator should know, a sentence each.
+        forecast: in a dry run, the ramp that it would be; None where everything would go at once.
+        ramp: how far each group is in its ramp; empty where everything went at once.
+        decisions_sha256: empty where there is no plan.
+    """
+
+    plan_id: str
+    run_id: str
+    destinations: Mapping[str, int]
+    groups: tuple[GroupOutcome, ...]
+    problems: tuple[Tally, ...]
+    stopped_by: Stop | None = None
+    samples: tuple[EditSample, ...] = ()
+    notes: tuple[str, ...] = ()
+    forecast: Forecast | None = None
+    ramp: tuple[GroupRamp, ...] = ()
+    max_rate: float | None = None
+    decisions_sha256: str = ""
+
+    @property
+    def destination(self) -> str:
+        """The queues, for people: one URL, or each URL with its number of messages."""
+        if len(self.destinations) == 1:
+            return next(iter(self.destinations))
+        return ", ".join(f"{url} ({count:,})" for url, count in self.destinations.items())
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How many messages have which disposition, over all groups."""
+        return sum((Counter(group.counts) for group in self.groups), Counter[str]())
+
+    def count(self, *words: str) -> int:
+        """How many messages have one of these dispositions."""
+        return sum(group.counts.get(word, 0) for group in self.groups for word in words)
+
+    @property
+    def executed(self) -> bool:
+        """Whether this was more than a dry run."""
+        return bool(self.run_id)
+
+    @property
+    def stopped_groups(self) -> tuple[str, ...]:
+        """The groups of which too much came back: nothing more is sent until a person decides."""
+        bad = {one.group_id for one in self.ramp if one.verdict is Verdict.BAD}
+        left = {one.group_id for one in self.groups if one.counts.get(Disposition.STOPPED)}
+        return tuple(one.group_id for one in self.groups if one.group_id in bad | left)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether messages stayed because too much of their group came back: exit code 3."""
+        return self.executed and bool(self.stopped_groups)
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether this run should have settled messages that it could not."""
+        return self.executed and self.count(*UNFINISHED) > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What became of messages that made work.
+
+    Attributes:
+        tallies: of every one of them, what was not reached included.
+        stopped_by: why the run ended early, None where it did not.
+    """
+
+    tallies: tuple[Tally, ...]
+    stopped_by: Stop | None = None
+    ramp: tuple[GroupRamp, ...] = ()

@@ -1,0 +1,128 @@
+"""The verb ``restore``: archived messages go to the parked queue again, as they were.
+
+The same claims and the same ledger as a redrive, under a plan id of the queue's own, so that a
+repeat restores nothing twice. A restored message counts as decided: it is in the parked queue
+again, and comes back with the next drain under another id.
+"""
+
+from hashlib import sha256
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from dlq.archive.ledger.claims import chunk_count, in_order_units
+from dlq.archive.ledger.disposition import Disposition
+from dlq.archive.ledger.message_state import strongest
+from dlq.archive.ledger.open_set import claimed_table, first_rows_of
+from dlq.archive.messages.dead_letter_schema import READ_COLUMNS
+from dlq.archive.messages.frames import tuned
+from dlq.archive.messages.message_store import drains_of, require_drains, rows_named
+from dlq.archive.storage.files import MESSAGES, Archive, open_archive
+from dlq.aws.clients import require_queue, sqs_client, sqs_sender
+from dlq.plan.plan import Action, PlannedGroup
+from dlq.progress import Progress, silent
+from dlq.redrive.execution import TaskRunner, begin, end, summarize
+from dlq.redrive.ids.columns import EDIT_FAULT, texts_of, values_among, with_column
+from dlq.redrive.ids.dispositions import with_dispositions, with_states
+from dlq.redrive.ids.order import (
+    keep_groups_whole,
+    with_chunks,
+    with_positions,
+    with_waiting,
+)
+from dlq.redrive.ids.origins import Queues
+from dlq.redrive.redrive_values import RedriveSummary, RestoreOptions
+from dlq.redrive.resolving.archived_rows import FILE
+from dlq.redrive.resolving.resolve import (
+    ResolvedPlan,
+    read_rows,
+    require_memory_for,
+    resolve,
+    with_selection,
+)
+from dlq.redrive.run_context import RunContext
+from dlq.sql.allowed import check_sql
+from dlq_replay.wire.addresses import QueueAddress
+from spark_reprocess.evaluation import evaluated, where_option
+from spark_reprocess.session import under_our_settings
+
+
+@under_our_settings
+def restore(
+    spark: SparkSession, options: RestoreOptions, *, progress: Progress = silent
+) -> RedriveSummary:
+    """Say what would go to the parked queue, and with ``execute`` send it. Safe to repeat.
+
+    Returns:
+        A summary whose groups are the archive's drains.
+
+    Raises:
+        InputError: the options, the archive or the queue do not fit together. Nothing was sent.
+        BusyError: a redrive is going on, another restore or an erase. Nothing was sent.
+        ArchiveError: the archive cannot be used. Nothing was sent.
+    """
+    archive, url = check_restore(options), options.parked_queue_url
+    is_fifo = QueueAddress.from_url(url).is_fifo
+    rows = sum(rows_named(path) or 0 for path in archive.list(MESSAGES))
+    context = RunContext(options, f"restore-{sha256(url.encode()).hexdigest()[:12]}", url)
+    with context.locked(archive, progress) as (locked, _):
+        require_memory_for(spark, rows)
+
+        def resolving() -> ResolvedPlan:
+            dispositions = _dispositions(spark, archive, options, rows, to_fifo=is_fifo)
+            in_chunks = with_chunks(dispositions, chunk_count(rows))
+            return resolve(in_chunks, options, to_fifo=is_fifo)
+
+        with progress("resolving each message", str):
+            resolved = evaluated(spark, resolving, *where_option(options.where))
+        tuned(spark, texts_of(resolved.dispositions[FILE].unique()))
+        # Each drain is a group of the summary, as if a plan said to send all of it.
+        drains = sorted({tally.group_id for tally in resolved.planned})
+        groups = [PlannedGroup(one, "", 0, Action.REDRIVE) for one in drains]
+        if not options.execute:
+            return summarize(groups, resolved, locked)
+        runner = TaskRunner(archive, sqs_sender, progress)
+        context, written = begin(archive, resolved, locked)
+        sent = runner.execute(written, resolved.planned, context, "restore")
+        return end(groups, resolved, context, runner, {url: sent})
+
+
+def check_restore(options: RestoreOptions) -> Archive:
+    """Check what needs no Spark; return the archive. Raises as ``restore`` does."""
+    options.check()
+    check_sql(options.where, READ_COLUMNS)
+    archive = open_archive(options.archive)
+    require_drains(archive)
+    require_queue("--parked-queue-url", options.parked_queue_url, sqs_client)
+    return archive
+
+
+def _dispositions(
+    spark: SparkSession, archive: Archive, options: RestoreOptions, messages: int, *, to_fifo: bool
+) -> pa.Table:
+    # The parked queue takes messages of every source, but only those that were in it.
+    queues = Queues(
+        options.parked_queue_url,
+        None if options.include_foreign else options.parked_queue_url,
+        includes_foreign=True,
+    )
+    first_rows = first_rows_of(archive, require_drains(archive))
+    rows = read_rows(archive, first_rows.select(["message_id", FILE]), queues)
+    rows = with_selection(spark, archive, rows, options.where)
+    rows = rows.append_column("group_id", drains_of(rows).dictionary_encode())
+    rows = with_column(rows, EDIT_FAULT, pa.nulls(rows.num_rows, pa.string()))
+    rows = with_positions(rows, in_order_units(messages) if to_fifo else None)
+
+    states = strongest(claimed_table(archive), "message_id")
+    if options.include_discarded:
+        is_discarded = values_among(states["state"], [Disposition.DISCARDED])
+        states = states.filter(pa.array(~is_discarded))
+
+    dispositions = with_dispositions(
+        with_states(rows, states), None, to_fifo=to_fifo, in_doubt=options.in_doubt
+    )
+    if not to_fifo:
+        return dispositions
+    if options.where is not None:
+        dispositions = keep_groups_whole(dispositions)
+    return with_waiting(dispositions)

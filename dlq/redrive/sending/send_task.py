@@ -1,0 +1,497 @@
+"""One Spark task of a redrive or restore: claim messages, send them, write what became of them.
+
+In this order: claim, look for the marker ``closing``, send, record. Nothing is sent before its
+claim is durable. So wherever the task dies, the ledger names every message that may be on its way.
+Nothing is sent by a run that somebody has closed, see ``claims``. Only what SQS confirmed is called
+sent.
+"""
+
+import gc
+import random
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from functools import partial
+from itertools import chain, groupby
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from dlq.archive.ledger.claims import (
+    CHUNK_END,
+    POSITION,
+    Attempt,
+    Claim,
+    Ledger,
+    Result,
+    read_attempt,
+    run_folder,
+    sent_text,
+    timestamp,
+)
+from dlq.archive.ledger.disposition import WORK, Disposition
+from dlq.archive.ledger.stop import Stop, StopCause
+from dlq.archive.messages.dead_letter_schema import SENDING_COLUMNS, from_row
+from dlq.archive.storage.files import Archive
+from dlq.archive.storage.table_parts import arrow_fields
+from dlq.aws.clients import CONCURRENT_CALLS, ClientFactory
+from dlq.errors import ArchiveError
+from dlq.plan.edit import EditError
+from dlq.redrive.redrive_values import EXAMPLES, RestoreOptions, Tally
+from dlq.redrive.resolving.editor import CHANGES, Editor
+from dlq.redrive.run_context import RunContext
+from dlq.redrive.sending.rate_limited_queue import GlobalErrorDetector, RateLimitedQueue
+from dlq.redrive.sending.rate_limiter import WINDOW_SECONDS, RateLimiter
+from dlq.redrive.sending.stop_signals import StopSignals, stop_marker
+from dlq_replay.aws.sqs import SqsQueue
+from dlq_replay.replaying.sending import (
+    Confirmed,
+    InDoubt,
+    NotSent,
+    Queue,
+    Refused,
+    SendResult,
+    Shipment,
+    send_groups,
+)
+from dlq_replay.wire.message import Message
+
+STOP_CAUSE = "stop_cause"
+"""A column: the ``StopCause`` in the row that says why the task stopped, else empty."""
+
+SETTLED = pa.schema({**arrow_fields(Tally), STOP_CAUSE: pa.string()})
+"""What ``SendTask.run`` yields: a row for each ``Tally``, and one for a ``Stop``."""
+
+TASK = "task"
+"""A column: which task sends a row, counted from 0."""
+
+TASK_COLUMNS = (
+    *(*SENDING_COLUMNS, "sent_at", CHANGES, "drain_id"),
+    *("group_id", "disposition", *POSITION, TASK),
+)
+"""What ``SendTask.run`` needs of a row; the others stay where they are."""
+
+_PROGRESS_SECONDS = 2.0
+_LIMIT_SECONDS = 10.0
+"""How often a task reads the circuit breaker's limit."""
+
+_CALLS_SECONDS = 630.0
+"""How long after its claim calls of a chunk may begin, however often SQS throttles them."""
+
+_ANSWERS_SECONDS = 720.0
+"""How long after its claim a task waits for answers. What has none by then is in doubt."""
+
+
+class Item(NamedTuple):
+    """One message as it is to be sent; *disposition* is ``send``, ``discard``, or why neither.
+
+    Attributes:
+        drain_id: of the drain that brought it.
+        sent_at: its SentTimestamp; None if nobody knows it.
+    """
+
+    group_id: str
+    disposition: str
+    message: Message
+    drain_id: str = ""
+    sent_at: datetime | None = None
+
+    @property
+    def message_id(self) -> str:
+        """The archived copy's id."""
+        return self.message.message_id
+
+
+class Settled(NamedTuple):
+    """What became of one item, and why."""
+
+    item: Item
+    word: Disposition
+    detail: str = ""
+
+
+class _Planned(NamedTuple):
+    """An item, and why it makes no work; None if it does."""
+
+    item: Item
+    word: Disposition | None
+
+
+def _settled(item: Item, result: Result) -> Settled:
+    """Return what a result of this run says of an item."""
+    if result.detail == Disposition.NOT_REACHED:
+        return Settled(item, Disposition.NOT_REACHED)
+    return Settled(item, result.outcome, result.detail)
+
+
+@dataclass(slots=True)
+class ChunkSender:
+    """Settles chunks, one after the other, in the order in which they are given.
+
+    Attributes:
+        queue_until: makes the queue for calls that may begin until then, epoch seconds.
+        claim_messages: asked before each claim: how many messages it may have, at least 1.
+        ledger: of this run.
+    """
+
+    queue_until: Callable[[float], Queue]
+    claim_messages: Callable[[], float]
+    executor: Executor
+    ledger: Ledger
+    context: RunContext
+    signals: StopSignals
+    now_seconds: Callable[[], float]
+    _blocked_groups: set[str] = field(default_factory=set)
+
+    def settle_all(
+        self, chunks: Iterable[tuple[str, int, Sequence[Item]]]
+    ) -> Iterator[list[Settled]]:
+        """Settle chunk after chunk, see ``settle``, until all are done or the task must stop.
+
+        Where the ledger cannot be used, the whole run stops.
+        """
+        for unit, chunk, items in chunks:
+            if not self.signals.look():
+                return
+            try:
+                yield from self.settle(unit, chunk, items)
+            except ArchiveError as error:
+                self.signals.stop(Stop(StopCause.ARCHIVE, str(error)))
+                return
+
+    def settle(self, unit: str, chunk: int, items: Sequence[Item]) -> Iterator[list[Settled]]:
+        """Send or discard the items of one chunk, claim by claim, in their order.
+
+        The items follow from the run's dispositions, so each task that Spark starts for them sees
+        the same ones. A claim of this run that is there already was made by an earlier start of
+        this task, or by one that goes on: what it says counts, and what it may be sending is left.
+
+        On a FIFO queue the first message of a group that is not confirmed blocks the group, here
+        and in every later chunk. An error that concerns more than this chunk stops the whole run.
+
+        Yields:
+            What became of the items, in their order. What is not yielded was not reached.
+
+        Raises:
+            ArchiveError: the ledger cannot be read or written; nothing more was sent.
+        """
+        first = 0
+        while first < len(items):
+            if not self.signals.may_go_on():
+                return
+            part = self._next_part(items[first:])
+            end = first + len(part)
+            work = [one.item for one in part if one.word is None]
+            claim_end = CHUNK_END if end == len(items) else end
+            if not work:
+                settled = [Settled(one.item, one.word) for one in part if one.word]
+                self._block_groups(settled)
+                yield settled
+            elif self.ledger.claim(unit, chunk, self._claim(work, claim_end), first):
+                record = partial(self.ledger.record, unit, chunk, first=first)
+                by_id = {one.item.message_id: one for one in self._act(work, record)}
+                settled = [
+                    Settled(one.item, one.word) if one.word else by_id[one.item.message_id]
+                    for one in part
+                ]
+                self._block_groups(settled)
+                yield settled
+            else:
+                attempt = read_attempt(self.ledger.archive, self.ledger.name(unit, chunk, first))
+                if attempt is None or attempt.results is None:
+                    # Whoever made it may be sending now, and goes on with this chunk.
+                    yield self._busy(items[first:])
+                    return
+                end = min(attempt.claim.end, len(items))
+                yield self._recorded(items[first:end], attempt)
+            first = end
+
+    def _next_part(self, left: Sequence[Item]) -> list[_Planned]:
+        """Return as many items as one claim may have, and those between them that it has not."""
+        part: list[_Planned] = []
+        room = self.claim_messages()
+        blocked = set(self._blocked_groups)
+        for item in left:
+            if room <= 0:
+                break
+            word = self._word(item, blocked)
+            part.append(_Planned(item, word))
+            if word is None:
+                room -= 1
+            elif self._blocks_group(item, word):
+                blocked.add(self._group_of(item))
+        return part
+
+    def _busy(self, items: Iterable[Item]) -> list[Settled]:
+        settled = [Settled(item, Disposition.BUSY) for item in items]
+        self._block_groups(settled)
+        return settled
+
+    def _recorded(self, items: Iterable[Item], attempt: Attempt) -> list[Settled]:
+        """Return what an earlier start of this task recorded of these items."""
+        results = {result.message_id: result for result in attempt.results or ()}
+        settled: list[Settled] = []
+        for item in items:
+            result = results.get(item.message_id)
+            if result:
+                settled.append(_settled(item, result))
+                continue
+            # It was left out of the claim, so it was not sent; why may have been another reason.
+            word = self._word(item, self._blocked_groups) or Disposition.NOT_REACHED
+            settled.append(Settled(item, word))
+        self._block_groups(settled)
+        return settled
+
+    def _word(self, item: Item, blocked_groups: Collection[str]) -> Disposition | None:
+        """Return why an item makes no work; None if it does."""
+        if item.disposition not in WORK:
+            return Disposition(item.disposition)
+        is_sent = item.disposition == Disposition.SEND
+        if is_sent and blocked_groups and self._group_of(item) in blocked_groups:
+            return Disposition.WAITS
+        return None
+
+    def _claim(self, work: Sequence[Item], end: int) -> Claim:
+        edits = self.context.editor.edits
+        edited = (i for i in work if i.disposition == Disposition.SEND and i.group_id in edits)
+        known = sorted(sent_text(item.sent_at) for item in work if item.sent_at)
+        is_known = len(known) == len(work)
+        return Claim(
+            who=self.context.who,
+            reason=self.context.request.reason,
+            destination=self.context.destination,
+            time=timestamp(self.now_seconds()),
+            message_ids=tuple(item.message_id for item in work),
+            edits={item.message_id: edits[item.group_id].digest for item in edited},
+            step=self.context.step,
+            end=end,
+            lock=self.context.lock.number if self.context.lock else 0,
+            drain_ids=tuple(item.drain_id for item in work),
+            first_sent_at=known[0] if is_known else "",
+            last_sent_at=known[-1] if is_known else "",
+        )
+
+    def _act(self, work: Sequence[Item], record: Callable[[list[Result]], None]) -> list[Settled]:
+        """Send or discard what was claimed just now, unless the run is closed; record it."""
+        if self._is_closing():
+            answers: Mapping[str, SendResult] = {item.message_id: NotSent() for item in work}
+        else:
+            answers = self._send(work)
+        time = timestamp(self.now_seconds())
+        results = [self._result(item, answers.get(item.message_id), time) for item in work]
+        try:
+            record(results)
+        except ArchiveError as error:
+            self.signals.stop(Stop(StopCause.ARCHIVE, str(error)))
+            return [Settled(item, Disposition.IN_DOUBT, str(error)) for item in work]
+        return [_settled(item, result) for item, result in zip(work, results, strict=True)]
+
+    def _result(self, item: Item, answer: SendResult | None, time: str) -> Result:
+        result = partial(Result, item.message_id, time=time)
+        match answer:
+            case Confirmed(new_message_id):
+                is_restore = isinstance(self.context.request, RestoreOptions)
+                confirmed = Disposition.RESTORED if is_restore else Disposition.SENT
+                return result(confirmed, new_message_id=new_message_id)
+            case Refused(code):
+                return result(Disposition.FAILED, detail=code)
+            case InDoubt(cause):
+                return result(Disposition.IN_DOUBT, detail=cause)
+            case NotSent():
+                return result(Disposition.FAILED, detail=Disposition.NOT_REACHED)
+        return result(Disposition.DISCARDED)
+
+    def _is_closing(self) -> bool:
+        """Whether somebody closes this run, so that he may not have seen the claim made just now.
+
+        That is so, too, if nobody can tell.
+        """
+        try:
+            is_closing = self.ledger.is_closing()
+        except ArchiveError as error:
+            self.signals.stop(Stop(StopCause.ARCHIVE, str(error)))
+            return True
+        if is_closing:
+            why = "another run has closed this one, which seemed dead"
+            self.signals.stop_task(Stop(StopCause.LOCK_LOST, why))
+        return is_closing
+
+    def _send(self, work: Sequence[Item]) -> Mapping[str, SendResult]:
+        began_at = self.now_seconds()
+        queue = self.queue_until(began_at + _CALLS_SECONDS)
+        until = began_at + _ANSWERS_SECONDS
+        groups: defaultdict[str, list[Shipment]] = defaultdict(list)
+        for item in work:
+            if item.disposition == Disposition.SEND:
+                entry = self.context.entry(item.message, item.group_id)
+                groups[self._group_of(item)].append(Shipment(item.message_id, queue, entry))
+        return send_groups(groups.values(), self.executor, lambda: until - self.now_seconds())
+
+    def _group_of(self, item: Item) -> str:
+        """What must arrive in order: a FIFO message group; elsewhere each message by itself."""
+        group = item.message.message_group_id
+        return item.message_id if group is None or not self.context.to_fifo else group
+
+    def _block_groups(self, settled: Iterable[Settled]) -> None:
+        if self.context.to_fifo:
+            self._blocked_groups |= {
+                self._group_of(one.item)
+                for one in settled
+                if self._blocks_group(one.item, one.word)
+            }
+
+    def _blocks_group(self, item: Item, word: Disposition) -> bool:
+        """Whether later messages of its FIFO message group must not go after this one."""
+        is_discard = item.disposition == Disposition.DISCARD
+        return self.context.to_fifo and not is_discard and word.blocks_group
+
+
+@dataclass(frozen=True, slots=True)
+class SendTask:
+    """What each task carries; ``run`` is what Spark calls.
+
+    Attributes:
+        stage: names the sends among those of the run.
+        windows: of each task, the messages that it may send in ten seconds; None for no limit.
+    """
+
+    archive: Archive
+    context: RunContext
+    make_sender: ClientFactory
+    stage: str
+    windows: Sequence[int] | None = None
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Settle the rows of one partition, sorted by ``POSITION`` and id; yield the counts.
+
+        What is not counted was not reached. ``read_settled`` reads the rows. Never raises for what
+        SQS or the archive does.
+        """
+        # As in the replay function: garbage collections took much time and found nothing.
+        gc.set_threshold(50_000)
+        rows = (row for batch in batches for row in batch.to_pylist())
+        first = next(rows, None)
+        if first is None:
+            return
+        context, task = self.context, first[TASK]
+        marker = stop_marker(context.plan_id, context.run_id, self.stage)
+        signals = StopSignals(self.archive, marker, context.lock)
+        folder = progress_folder(context, self.stage)
+        counts = _Counts(self.archive, f"{folder}/task-{task:05d}.json")
+        if self._may_start(signals):
+            window = None if self.windows is None else self.windows[task]
+            of_chunks = groupby(chain([first], rows), lambda row: (row["unit"], row["chunk"]))
+            chunks = (
+                # A stage has messages of its own, in chunks of its own.
+                (f"{self.stage}.{unit}", chunk, [_item(row, context.editor) for row in of_chunk])
+                for (unit, chunk), of_chunk in of_chunks
+            )
+            limiter = RateLimiter(window, waits_first=context.limit.per_minute is not None)
+            with ThreadPoolExecutor(CONCURRENT_CALLS, "send") as executor:
+                for settled in self._sender(signals, limiter, executor).settle_all(chunks):
+                    counts.add(settled)
+        rows_settled = settled_rows(counts.tallies(), signals.stopped_by)
+        yield pa.RecordBatch.from_pylist(rows_settled, schema=SETTLED)
+
+    def _may_start(self, signals: StopSignals) -> bool:
+        if self.context.probe:
+            try:
+                self.context.probe.check(self.archive)
+            except ArchiveError as error:
+                # A claim on this machine's own disk would keep nobody else from sending, and a stop
+                # marker would reach nobody.
+                signals.stop_task(Stop(StopCause.ARCHIVE, str(error)))
+        spark_task = TaskContext.get()
+        if spark_task and spark_task.attemptNumber() > 0 and self.windows is not None:
+            # What the attempt before this one sent last still counts against the rate.
+            signals.wait(WINDOW_SECONDS)
+        return not signals.stopped_by
+
+    def _sender(
+        self, signals: StopSignals, limiter: RateLimiter, executor: Executor
+    ) -> ChunkSender:
+        url, is_fifo = self.context.destination, self.context.to_fifo
+        queue, errors = SqsQueue(self.make_sender(url), url, tries_once=True), GlobalErrorDetector()
+        return ChunkSender(
+            claim_messages=lambda: limiter.claim_messages,
+            queue_until=lambda until: RateLimitedQueue(
+                *(queue, signals, limiter, errors, until, time.time, random.uniform), is_fifo
+            ),
+            executor=executor,
+            ledger=Ledger(self.archive, self.context.plan_id, self.context.run_id),
+            context=self.context,
+            signals=signals,
+            now_seconds=time.time,
+        )
+
+
+def _item(row: dict[str, Any], editor: Editor) -> Item:
+    disposition = row["disposition"]
+    try:
+        message = editor.message(row) if disposition == Disposition.SEND else from_row(row)
+    except EditError:
+        # Resolving the plan found no fault, so an expression gave another value now: leave it.
+        message, disposition = from_row(row), Disposition.EDIT_FAILED
+    return Item(row["group_id"], disposition, message, row["drain_id"], row["sent_at"])
+
+
+class _Counts:
+    """What became of a task's messages, by group, word and detail."""
+
+    def __init__(self, archive: Archive, progress_file: str) -> None:
+        self._archive = archive
+        self._progress_file = progress_file
+        self._published_at = time.monotonic()
+        self._counts = Counter[tuple[str, str, str]]()
+        self._examples: defaultdict[tuple[str, str, str], list[str]] = defaultdict(list)
+
+    def add(self, settled: Iterable[Settled]) -> None:
+        """Count the messages of a claim, and keep the ids of the first few."""
+        for one in settled:
+            key = (one.item.group_id, one.word, one.detail)
+            self._counts[key] += 1
+            if len(self._examples[key]) < EXAMPLES:
+                self._examples[key].append(one.item.message_id)
+        if time.monotonic() - self._published_at >= _PROGRESS_SECONDS:
+            self._published_at = time.monotonic()
+            # For the operator's eyes alone: an archive that cannot be written stops the next claim.
+            with suppress(ArchiveError):
+                self._archive.write(self._progress_file, str(self._counts.total()).encode())
+
+    def tallies(self) -> Iterator[Tally]:
+        """Yield one for each group, word and detail."""
+        for (group_id, word, detail), count in self._counts.items():
+            examples = tuple(self._examples[group_id, word, detail])
+            yield Tally(group_id, word, count, detail, examples)
+
+
+def settled_rows(tallies: Iterable[Tally], stopped_by: Stop | None) -> list[dict[str, Any]]:
+    """Return the rows of ``SETTLED``: counts of one task, and why it stopped, if it did."""
+    rows = [{**asdict(tally), STOP_CAUSE: ""} for tally in tallies]
+    if stopped_by:
+        nothing = Tally("", Disposition.NOT_REACHED, 0, stopped_by.detail)
+        rows.append({**asdict(nothing), STOP_CAUSE: stopped_by.cause.value})
+    return rows
+
+
+def read_settled(rows: Iterable[Mapping[str, Any]]) -> tuple[list[Tally], list[Stop]]:
+    """Read rows of ``SETTLED`` of any number of tasks: what they counted, and why some stopped."""
+    tallies: list[Tally] = []
+    stops: list[Stop] = []
+    for row in rows:
+        if row[STOP_CAUSE]:
+            stops.append(Stop(StopCause(row[STOP_CAUSE]), row["detail"]))
+            continue
+        values = {name: value for name, value in row.items() if name != STOP_CAUSE}
+        tallies.append(Tally(**{**values, "examples": tuple(row["examples"])}))
+    return tallies, stops
+
+
+def progress_folder(context: RunContext, stage: str) -> str:
+    """Return where each task writes how many messages it has settled, every two seconds."""
+    return f"{run_folder(context.plan_id, context.run_id)}/progress/{stage}"

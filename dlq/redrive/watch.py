@@ -1,0 +1,112 @@
+"""Watches what comes back of one run of a redrive, from before its first send."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dlq.archive.ledger.stop import Stop
+from dlq.archive.storage.files import open_archive
+from dlq.aws.clients import sqs_client
+from dlq.errors import JobError
+from dlq.inspect.outcomes import Outcome, read_outcomes
+from dlq.plan.plan_file import find_plan
+from dlq.plan.ramp import LOOKS_A_MINUTE, returns_allowed
+from dlq.progress import Progress
+from dlq.redrive.execution import look_until
+from dlq.redrive.redrive_values import RedriveOptions
+from dlq.redrive.sending.stop_signals import Clock, Deadline
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What a watch has seen.
+
+    Attributes:
+        outcomes: of the groups of which the plan has sent something, as of the last look.
+        bad: ids of the groups of which more came back since the watch began than may.
+        unknown: ids of the groups of which nobody can say what came back.
+        stopped_by: a signal or the deadline, if one of them ended the watch early; else None.
+        fault: why it could not look again, if that ended it; else empty.
+    """
+
+    outcomes: tuple[Outcome, ...]
+    bad: tuple[str, ...]
+    unknown: tuple[str, ...]
+    stopped_by: Stop | None = None
+    fault: str = ""
+
+    @property
+    def ended_early(self) -> str:
+        """Why the watch ended before everything was known, for people; empty if it did not."""
+        return self.stopped_by.sentence if self.stopped_by else self.fault
+
+
+@dataclass
+class Watch:
+    """A watch of one run; it begins before the run.
+
+    Attributes:
+        outcomes: as of the last look.
+    """
+
+    options: RedriveOptions
+    clock: Clock = field(default_factory=Clock)
+    outcomes: tuple[Outcome, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise JobError where there is no such plan."""
+        self._deadline = Deadline.after(self.options.time_budget_seconds, self.clock)
+        self._before = {one.group_id: one.returned or 0 for one in self._look("")}
+
+    def run(self, plan_id: str, progress: Progress) -> Watched:
+        """Look until every failure would have come back, or somebody or the deadline stops it."""
+
+        def is_over() -> bool:
+            self.outcomes = self._look(plan_id)
+            now_seconds = self.clock.now_seconds()
+            minute_seconds = self.options.minute_seconds
+            return all(outcome.is_known(now_seconds, minute_seconds) for outcome in self.outcomes)
+
+        def status() -> str:
+            worst = max(self.outcomes, key=lambda outcome: outcome.returned or 0, default=None)
+            return f"{worst.group_id}: {worst.sentence(self.clock.now_seconds())}" if worst else ""
+
+        every_seconds = self.options.minute_seconds / LOOKS_A_MINUTE
+        stopped_by, fault = None, ""
+        try:
+            with progress("watching", status):
+                stopped_by = look_until(is_over, every_seconds, self._deadline)
+        except JobError as error:
+            # The answer of the run must not be lost.
+            fault = str(error)
+
+        return Watched(
+            outcomes=self.outcomes,
+            bad=too_many_returned(self.outcomes, self._before, self.options.allow_returns),
+            unknown=tuple(one.group_id for one in self.outcomes if not one.can_be_known),
+            stopped_by=stopped_by,
+            fault=fault,
+        )
+
+    def _look(self, plan_id: str) -> tuple[Outcome, ...]:
+        archive = open_archive(self.options.archive)
+        plan = find_plan(archive, self.options.plan or plan_id or None).plan()
+        if self.options.group is not None:
+            plan = plan.only(self.options.group)
+        outcomes = read_outcomes(archive, plan, self.options.failure_table, make_client=sqs_client)
+        return tuple(outcome for outcome in outcomes.values() if outcome.sent)
+
+
+def too_many_returned(
+    outcomes: Sequence[Outcome], before: Mapping[str, int], allowed: str | None
+) -> tuple[str, ...]:
+    """Return the groups of which more came back than may. Pure.
+
+    *before* is how many had come back of each group when the watch began; *allowed* as for
+    ``returns_allowed``.
+    """
+    bad: list[str] = []
+    for outcome in outcomes:
+        came_back = (outcome.returned or 0) - before.get(outcome.group_id, 0)
+        if came_back > returns_allowed(allowed, outcome.sent):
+            bad.append(outcome.group_id)
+    return tuple(bad)

@@ -1,0 +1,168 @@
+"""The values that the templates print: groups, samples, and arrivals as charts. No I/O."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from shlex import quote
+from typing import Any
+
+from dlq.archive.messages.message_index import REPORTS
+from dlq.explain.findings import (
+    LEAST_GROUP,
+    TOO_FEW,
+    Findings,
+    GroupFinding,
+    Lead,
+    Sample,
+    in_rows,
+    merged,
+)
+from dlq.figures import cut, epoch, visible
+from dlq.plan.json_text import indented_json
+
+COLOURS = 6
+"""Groups with a colour of their own: not everybody can distinguish more."""
+
+SPARK_HEIGHT = 24
+"""Height of an outline in SVG units; its width is one unit per bucket."""
+
+SAMPLE_CHARACTERS = 8_000
+"""Of one body at most, white space included."""
+
+_COUNTS = 12
+_LARGEST_GROUPS = 100
+"""Smaller groups are shown without samples: a page must stay small."""
+
+_SPECIAL = re.compile(r'[\\$"`]')
+_WITH_BACKSLASH = r"\\\g<0>"
+_CONDITION_CHARACTERS = 2_000
+
+View = dict[str, Any]
+
+
+def page_view(findings: Findings) -> View:
+    """Return the values of the page. Similar groups are one row, with each of them in ``parts``."""
+    found = [(merged(row), row) for row in in_rows(findings.groups, findings.similar)]
+    found.sort(key=lambda pair: -pair[0].count)
+    rows = replace(findings, groups=tuple(whole for whole, _ in found))
+    groups = []
+    for rank, (whole, row) in enumerate(found, start=1):
+        has_samples = rank <= _LARGEST_GROUPS
+        parts = [group_view(group, rank, has_samples=has_samples) for group in row]
+        view = group_view(whole, rank) if len(row) > 1 else parts.pop()
+        groups.append({**view, "parts": parts})
+    return {
+        **head_view(rows),
+        "findings": findings,
+        "groups": groups,
+        "places": places(findings),
+    }
+
+
+def head_view(findings: Findings) -> View:
+    """Return the values of the page's head and of its chart."""
+    starts = filter(None, (group.first_sent_at for group in findings.groups))
+    ends = filter(None, (group.last_sent_at for group in findings.groups))
+    return {
+        "findings": findings,
+        "first_sent": min(starts, default=None),
+        "last_sent": max(ends, default=None),
+        "data": chart_data(findings),
+    }
+
+
+def group_view(group: GroupFinding, rank: int, *, has_samples: bool = True) -> View:
+    """Return the values of the group at this place, from 1: its row, and its details."""
+    anchor = visible(group.group_id)
+    lead, option = lead_with_option(group.leads)
+    replays = {
+        "unknown" if one.replay_count is None else f"{one.replay_count:,}": one.messages
+        for one in group.replay_counts
+    }
+    return {
+        "found": group,
+        "parts": [],
+        # The element's id. No other element's id starts with "g-".
+        "anchor": anchor if anchor.startswith("g-") else f"g-{anchor}",
+        "number": rank,
+        # 0 is the grey of all groups without a colour of their own.
+        "colour": rank if rank <= COLOURS else 0,
+        "outline": outline(group.arrivals),
+        "lead": next(iter(group.leads), None),
+        "replay_counts": replays,
+        "samples": list(map(shown_sample, group.samples)) if has_samples else [],
+        "too_few": TOO_FEW if group.count < LEAST_GROUP else "",
+        "lead_with_option": lead,
+        "where_option": option,
+    }
+
+
+def tally(counts: Mapping[str, int]) -> View:
+    """Return the first rows of a table of counts, with their shares, and what is more."""
+    pairs, total = list(counts.items()), sum(counts.values())
+    return {
+        "rows": [(name, count, count / total if total else 0.0) for name, count in pairs[:_COUNTS]],
+        "more": len(pairs[_COUNTS:]),
+        "more_count": sum(count for _, count in pairs[_COUNTS:]),
+    }
+
+
+def shown_sample(sample: Sample) -> View:
+    """Return a sample, its ``body`` indented, its ``kind`` (JSON, text, empty), and ``is_cut``."""
+    indented = indented_json(sample.body)
+    body = sample.body if indented is None else indented
+    return {
+        "found": sample,
+        "kind": "JSON" if indented else "text" if body.strip() else "empty",
+        "body": cut(body, SAMPLE_CHARACTERS),
+        "is_cut": len(body) > SAMPLE_CHARACTERS,
+    }
+
+
+def outline(arrivals: Sequence[int]) -> str:
+    """Return *arrivals* as an SVG path of steps, the highest ``SPARK_HEIGHT`` high, any visible."""
+    highest = max(arrivals, default=0)
+    if highest <= 0:
+        return ""
+    heights = (max(2, round(SPARK_HEIGHT * n / highest)) if n > 0 else 0 for n in arrivals)
+    steps = (f"V{SPARK_HEIGHT - height}h{len([*same])}" for height, same in groupby(heights))
+    return f"M0 {SPARK_HEIGHT}{''.join(steps)}V{SPARK_HEIGHT}z"
+
+
+def chart_data(findings: Findings) -> View:
+    """Return the numbers for the page's script; no text of a message."""
+    return {
+        "starts": [epoch(start) for start in findings.bucket_starts],
+        "seconds": findings.bucket_seconds,
+        "colours": COLOURS,
+        "arrivals": [group.arrivals for group in findings.groups],
+    }
+
+
+def places(findings: Findings) -> str:
+    """Format the options that say in which archive a plan is, and which plan."""
+    is_in_archive = findings.plan_path.startswith(f"{findings.archive}/{REPORTS}/")
+    plan = findings.plan_id if is_in_archive else findings.plan_path
+    return f"--archive {quoted(findings.archive)} --plan {quoted(plan)}"
+
+
+def lead_with_option(leads: Sequence[Lead]) -> tuple[Lead | None, str]:
+    """Return the strongest lead with a condition, and the option that selects its messages.
+
+    Conditions that cannot be seen, or as long as a page, are left out. None and "" without any.
+    """
+    for lead in leads:
+        if 0 < len(lead.condition) <= _CONDITION_CHARACTERS and lead.condition.isprintable():
+            return lead, f"--where {quoted(lead.condition)}"
+    return None, ""
+
+
+def quoted(text: str) -> str:
+    """Quote *text* as one shell word, in double quotes if that is easier to read.
+
+    Never with ``!`` in double quotes, which an interactive shell expands.
+    """
+    if "'" in text and "!" not in text:
+        return f'"{_SPECIAL.sub(_WITH_BACKSLASH, text)}"'
+    return quote(text)

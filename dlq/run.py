@@ -1,0 +1,281 @@
+"""The verb ``run``: drain, analyze, apply the policy, redrive, report.
+
+Every step is safe to repeat and to kill, and the next run continues where this one ended. Of two
+runs at the same time both drain and analyze. The archive lock lets one redrive at a time: the other
+tries to take it until its time budget is over.
+"""
+
+import json
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, asdict, dataclass, replace
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from dlq.archive.ledger.claims import timestamp
+from dlq.archive.ledger.message_state import PENDING
+from dlq.archive.ledger.stop import StopCause
+from dlq.archive.messages.message_store import message_files
+from dlq.archive.storage.files import Archive, new_id, open_archive
+from dlq.aws.clients import require_queue, sqs_client
+from dlq.drain.drain import DrainOptions, DrainSummary, drain
+from dlq.errors import BusyError, InputError
+from dlq.explain.analyze import AnalyzeOptions, analyze, load_policy
+from dlq.explain.findings import Findings
+from dlq.explain.logs.events import LIMIT_MINUTES
+from dlq.explain.signature.mask import compile_masks
+from dlq.inspect.status import ArchiveStatus, count
+from dlq.plan.policy import Policy, RunSettings
+from dlq.progress import Progress, silent
+from dlq.redrive.redrive import redrive
+from dlq.redrive.redrive_values import RedriveOptions, RedriveSummary
+from dlq.redrive.sending.stop_signals import Clock, Deadline
+from spark_reprocess.session import under_our_settings
+
+STATUS_FILE = "status.json"
+"""Below the archive's root: how many messages were pending at the end of the last run, which ones
+others waited for, and when the last run began that emptied the parked queue. The daily notice reads
+it."""
+
+NOT_REDRIVEN_BEFORE = "plan_id IS NULL"
+"""Condition for messages that no redrive sent before they were parked."""
+
+_CLOCK = Clock()
+
+_LOCK_RETRY_SECONDS = 30.0
+"""How long a run waits before it tries again to take the archive lock."""
+
+_DRAIN_SHARE = 0.5
+"""Of the time budget. A queue that takes longer leaves time to send what is archived."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions(RedriveOptions):
+    """Options of a scheduled run: those of its redrive, and more.
+
+    Attributes:
+        policy: the file of rules, None to drain and analyze only. With it a destination is needed.
+        policy_sha256: the SHA-256 that this file must have, in hex; None for any.
+        stack: name of the stack, for the report; None without one.
+        logs, logs_minutes: as for the analysis.
+    """
+
+    _: KW_ONLY
+    parked_queue_url: str
+    policy: str | None = None
+    policy_sha256: str | None = None
+    stack: str | None = None
+    logs: Sequence[str] = ()
+    logs_minutes: int = LIMIT_MINUTES
+
+    def check(self) -> None:
+        """Raise InputError if the options contradict each other."""
+        compile_masks(self.masks)
+        if self.policy_sha256 and not self.policy:
+            raise InputError("--policy-sha256 needs --policy: the file that has this hash")
+        if self.execute and not self.policy:
+            raise InputError("--execute needs --policy: the rules of what to do")
+        if self.policy:
+            RedriveOptions.check(self)
+
+    def with_settings(self, settings: RunSettings) -> "RunOptions":
+        """Return these options, with what they leave open taken from a policy.
+
+        The masks of both hold, and the shorter time budget.
+        """
+        allowed = self.allow_returns
+        if allowed is None and settings.allow_returns is not None:
+            allowed = str(settings.allow_returns)
+        budgets = (self.time_budget_seconds, settings.time_budget_seconds)
+        return replace(
+            self,
+            max_rate=settings.max_rate if self.max_rate is None else self.max_rate,
+            time_budget_seconds=min((one for one in budgets if one is not None), default=None),
+            masks=(*self.masks, *(settings.mask or ())),
+            ramp=settings.ramp if self.ramp is None else self.ramp,
+            allow_returns=allowed,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """The number of pending messages at the end of a run, and the age of the oldest, or 0."""
+
+    messages: int
+    oldest_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """The results of all steps.
+
+    Attributes:
+        findings: None if the archive has no messages.
+        redriven: None without a policy, or if nothing was pending.
+        policy_sha256: of the policy, in hex; None without one.
+        postponed: why nothing was redriven: who acted on the same messages, or the end of the time
+            budget; empty if none of these.
+        is_locked_out: whether that is because another run held the archive lock for all the time.
+        refused: why the redrive was refused, for example because a failure table cannot be read:
+            nothing was sent, and somebody must see to it; else empty.
+    """
+
+    run_id: str
+    drained: DrainSummary
+    findings: Findings | None
+    redriven: RedriveSummary | None
+    pending: Pending
+    policy_sha256: str | None = None
+    postponed: str = ""
+    refused: str = ""
+    is_locked_out: bool = False
+
+
+def check_run(options: RunOptions) -> None:
+    """Check what needs no Spark, before anybody waits for it. Raises as ``run`` does."""
+    options.check()
+    if options.policy is not None:
+        load_policy(None, options.policy, options.policy_sha256)
+    open_archive(options.archive)
+    require_queue("--parked-queue-url", options.parked_queue_url, sqs_client)
+
+
+@under_our_settings
+def run(
+    spark: SparkSession,
+    options: RunOptions,
+    *,
+    progress: Progress = silent,
+    clock: Clock = _CLOCK,
+    announce: Callable[[str], object] = str,
+) -> RunSummary:
+    """Run all steps. *announce* is that of ``redrive``.
+
+    Of a time budget the drain has half at most, and the redrive what is left after the analysis.
+    If SQS ends the drain early, the archived messages are still analyzed and redriven. If an
+    operator or another run redrives or erases at the same time, this run may skip its redrive or
+    its analysis: the next run does it. A redrive that is refused costs neither: what waits in the
+    parked queue would expire there.
+
+    Raises:
+        InputError: options or policy have faults. Nothing was done, unless the text says otherwise.
+    """
+    options.check()
+    policy = None
+    if options.policy is not None:
+        policy = load_policy(spark, options.policy, options.policy_sha256)
+        options = options.with_settings(policy.run)
+        options.check()
+    budget = options.time_budget_seconds
+    deadline = Deadline.after(budget, clock)
+    archive = open_archive(options.archive)
+    archive.check_writable()
+    started = time.time()
+    run_id = new_id(started)
+    draining = DrainOptions(
+        parked_queue_url=options.parked_queue_url,
+        archive=options.archive,
+        time_budget_seconds=budget and budget * _DRAIN_SHARE,
+    )
+    drained = drain(spark, draining, progress=progress)
+    findings, redriven, postponed, refused, is_locked_out = None, None, "", "", False
+    if message_files(archive):
+        try:
+            analyzing = AnalyzeOptions(
+                archive=options.archive,
+                policy=policy,
+                masks=options.masks,
+                has_samples=options.has_samples,
+                stack=options.stack,
+                logs=options.logs,
+                logs_minutes=options.logs_minutes,
+            )
+            findings = analyze(spark, analyzing, progress=progress)
+        except BusyError as error:
+            postponed = str(error)
+    if policy and findings and findings.groups and deadline.seconds_left <= 0:
+        postponed = StopCause.TIME_OVER.sentence
+    elif policy and findings and findings.groups:
+        try:
+            redriven = _redrive(spark, options, policy, findings, progress, deadline, announce)
+        except BusyError as error:
+            postponed, is_locked_out = str(error), True
+        except InputError as error:
+            refused = str(error)
+    budget = draining.time_budget_seconds
+    has_emptied = not (drained.stopped_by or drained.unreadable or drained.left) and (
+        budget is None or drained.seconds < budget
+    )
+    # A broken file costs the alarm an age that is too high until a run empties the queue.
+    drained_at = timestamp(started) if has_emptied else _status(archive).get("drained_at")
+    counted = count(archive)
+    pending = _pending(archive, run_id, drained_at, counted)
+    used = policy.sha256 if policy else None
+    return RunSummary(
+        run_id, drained, findings, redriven, pending, used, postponed, refused, is_locked_out
+    )
+
+
+def _redrive(
+    spark: SparkSession,
+    options: RunOptions,
+    policy: Policy,
+    findings: Findings,
+    progress: Progress,
+    deadline: Deadline,
+    announce: Callable[[str], object],
+) -> RedriveSummary:
+    """Redrive the run's own plan, which has all that earlier ones left.
+
+    Where another run holds the archive lock, try again until the deadline; without one, once.
+
+    Raises:
+        InputError: as ``redrive``.
+        BusyError: another run held the lock for all the time.
+    """
+    wanted = replace(
+        options,
+        plan=findings.plan_path,
+        # Every run would select messages again that cannot carry the plan's id.
+        requires_room=True,
+        where=None if policy.redrive_again else NOT_REDRIVEN_BEFORE,
+    )
+    while True:
+        left = deadline.seconds_left
+        wanted = replace(wanted, time_budget_seconds=left)
+        try:
+            return redrive(
+                spark, wanted, progress=progress, clock=deadline.clock, announce=announce
+            )
+        except BusyError:
+            if left == math.inf or deadline.seconds_left <= _LOCK_RETRY_SECONDS:
+                raise
+        deadline.clock.wait(threading.Event(), _LOCK_RETRY_SECONDS)
+
+
+def _status(archive: Archive) -> dict[str, Any]:
+    try:
+        return dict(json.loads(archive.read(STATUS_FILE) or b"{}"))
+    except (ValueError, TypeError):
+        # The next run writes it anew.
+        return {}
+
+
+def _pending(
+    archive: Archive,
+    run_id: str,
+    drained_at: object,
+    now: ArchiveStatus,
+) -> Pending:
+    """Write the waiting messages into ``STATUS_FILE``; return the number of pending ones."""
+    waiting = {"waiting": now.waiting, "blockers": [asdict(one) for one in now.blockers]}
+    times = {"time": timestamp(now.at.timestamp()), "drained_at": drained_at}
+    oldest = now.oldest_pending_at
+    age_seconds = (now.at - oldest).total_seconds() if oldest else 0
+    pending = Pending(now.count(PENDING), max(0, round(age_seconds)))
+    content = {"run_id": run_id, **times, **waiting, "pending": asdict(pending)}
+    archive.write(STATUS_FILE, json.dumps(content, indent=1).encode())
+    return pending

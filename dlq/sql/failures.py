@@ -1,0 +1,24 @@
+"""Errors of operators' SQL that fails while an engine evaluates it; the same for each engine."""
+
+from collections.abc import Sequence
+
+from dlq.errors import SqlError
+
+SMALLER = (
+    "use contains() or fewer repetitions in a pattern, and shorten what it looks at: left(body, n)"
+)
+
+LIMIT_SECONDS = 600.0
+"""For so long SQL may keep an engine busy. Spark's counts while no task starts or ends: a task
+reads up to 128 MB of the archive, and needs seconds."""
+
+
+def sql_error(sources: Sequence[str], why: str) -> SqlError:
+    """Return the error of SQL that comes from *sources*, any of them."""
+    return SqlError(f"{' or '.join(sources)}: {why}", f"the SQL {why}")
+
+
+def too_slow(sources: Sequence[str], row: str, limit_seconds: float) -> SqlError:
+    """Return the error of SQL that was stopped at its time limit. *row* is what it looks at."""
+    limit = f"{limit_seconds / 60:g} minutes"
+    return sql_error(sources, f"takes more than {limit} for some {row}, and was stopped; {SMALLER}")

@@ -1,0 +1,175 @@
+"""The values that a stack's outputs give to a command's options, and the list of such stacks."""
+
+import argparse
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from dlq.cli.running import add_archive
+from dlq.cli.terminal import print_answer, print_line, print_table
+from dlq.cli.verb import DONE, STACK_VARIABLE, Verb
+from dlq.errors import InputError
+from dlq_replay.aws.sqs import describe
+from dlq_replay.wire.addresses import QueueAddress
+
+if TYPE_CHECKING:
+    from boto3.session import Session
+    from mypy_boto3_cloudformation.type_defs import StackTypeDef
+
+_FUNCTION = "ReplayFunctionArn"
+
+
+@dataclass(frozen=True, slots=True)
+class StackValues:
+    """The resources of an installation.
+
+    Options of verbs take their value from the field of the same name.
+
+    Attributes:
+        archive: None if the stack has no Spark job, and so no archive.
+        failure_table: None if consumers record no failures.
+        spark_job: name of the AWS Glue job; None without one.
+        replay_enabled: the parameter ``ReplayEnabled``.
+        main_retention_seconds: the parameter ``MessageRetentionPeriod``.
+        log_groups: names of those in the parameter ``ConsumerLogGroupArns``.
+    """
+
+    stack: str
+    status: str
+    function_arn: str
+    main_queue_url: str
+    dlq_url: str
+    parked_queue_url: str
+    archive: str | None
+    failure_table: str | None
+    spark_job: str | None
+    replay_enabled: bool
+    main_retention_seconds: int
+    pointer_bucket: str | None = None
+    log_groups: tuple[str, ...] = ()
+
+    def require_archive(self) -> str:
+        """Return the archive. Raises InputError if there is none."""
+        if self.archive is None:
+            raise InputError(
+                f"stack {self.stack}: has no archive, because it was deployed without the Spark "
+                "job; deploy it with CreateSparkJob=true, or give --archive"
+            )
+        return self.archive
+
+
+@cache
+def stack_options(verb: Verb) -> tuple[str, ...]:
+    """Return the options of a verb with ``--archive`` for which a stack has a value."""
+    parser = argparse.ArgumentParser()
+    add_archive(parser)
+    verb.add_arguments(parser)
+    names = {f"--{field.name.replace('_', '-')}" for field in fields(StackValues)}
+    # argparse has no other list of options.
+    return tuple(option for option in parser._option_string_actions if option in names)  # noqa: SLF001
+
+
+@contextmanager
+def aws_errors(what: str, hint: str = "") -> Iterator[None]:
+    """Raise what a call of AWS raises in the block as an InputError: *what*, why and the *hint*."""
+    try:
+        yield
+    except (ClientError, BotoCoreError) as error:
+        raise InputError("; ".join(filter(None, [f"{what}: {describe(error)}", hint]))) from error
+
+
+def clients_of(session: "Session") -> Callable[[str], Any]:
+    """Return what makes the one client of each service."""
+    make: Callable[[str], Any] = session.client  # type: ignore[assignment]
+    return cache(make)
+
+
+def read_stack(session: "Session", stack: str) -> StackValues:
+    """Read the outputs of an installation.
+
+    Raises:
+        InputError: there is no such stack, access is denied, or it is not one of this product.
+    """
+    hint = "check name, Region and credentials; dlq status without a stack lists the installations"
+    with aws_errors(f"stack {stack}", hint):
+        answer = session.client("cloudformation").describe_stacks(StackName=stack)
+        values = _values(answer["Stacks"][0])
+    if values is None:
+        raise InputError(
+            f"stack {stack}: has no output {_FUNCTION}, so it is not an installation of this "
+            "product; dlq status without a stack lists those that are (of a nested application, "
+            "the nested stack)"
+        )
+    return values
+
+
+def list_installations(session: "Session") -> int:
+    """Print the installations of the session's account and Region, by name; return the exit code.
+
+    Raises:
+        InputError: the stacks could not be listed.
+    """
+    with aws_errors("the stacks cannot be listed"):
+        pages = session.client("cloudformation").get_paginator("describe_stacks").paginate()
+        found = [values for page in pages for one in page["Stacks"] if (values := _values(one))]
+    installations = sorted(found, key=lambda installation: installation.stack)
+
+    def show() -> None:
+        if not installations:
+            print_line("no installation in this account and Region (--region, --profile)")
+            return
+        rows = [
+            (
+                one.stack,
+                one.main_queue_url.rpartition("/")[2],
+                one.archive or "none",
+                one.status.lower().replace("_", " "),
+            )
+            for one in installations
+        ]
+        headings = ("stack", "main queue", "archive", "status")
+        print_table(headings, rows, spare=("status", "main queue"))
+        print_line("give one of these names as --stack")
+
+    print_answer({"stacks": [asdict(installation) for installation in installations]}, show)
+    return DONE
+
+
+def required(stack: str | None) -> str:
+    """Return *stack*, for a verb that requires one. Raises InputError if it is None."""
+    if stack is None:
+        raise InputError(
+            f"no stack is given: use --stack NAME or set {STACK_VARIABLE}; dlq status lists them"
+        )
+    return stack
+
+
+def _values(stack: "StackTypeDef") -> StackValues | None:
+    outputs = {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
+    parameters = {one["ParameterKey"]: one["ParameterValue"] for one in stack.get("Parameters", [])}
+    if _FUNCTION not in outputs:
+        return None
+    main_queue_url = outputs["MainQueueUrl"]
+    arns = filter(None, parameters.get("ConsumerLogGroupArns", "").split(","))
+    return StackValues(
+        stack=stack["StackName"],
+        status=stack["StackStatus"],
+        function_arn=outputs[_FUNCTION],
+        main_queue_url=main_queue_url,
+        # The three queues are in one Region.
+        dlq_url=QueueAddress.from_arn(outputs["DeadLetterQueueArn"]).url_beside(main_queue_url),
+        parked_queue_url=QueueAddress.from_arn(outputs["ParkedQueueArn"]).url_beside(
+            main_queue_url
+        ),
+        archive=outputs.get("ArchiveUri"),
+        failure_table=outputs.get("FailureTableName"),
+        spark_job=outputs.get("SparkJobName"),
+        replay_enabled=parameters.get("ReplayEnabled") != "false",
+        main_retention_seconds=int(parameters.get("MessageRetentionPeriod", 345_600)),
+        pointer_bucket=parameters.get("PointerBucketName") or None,
+        log_groups=tuple(arn.partition(":log-group:")[2].removesuffix(":*") for arn in arns),
+    )

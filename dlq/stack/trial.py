@@ -1,0 +1,223 @@
+"""Sends one test message through an installation, and says how far it came.
+
+The message is marked, and its counter makes the function park it: no consumer sees it, unless it
+is sent through the consumer. Whatever ends this program, nothing stays for good: the next test or
+the next drain deletes the message from the parked queue.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from dlq.aws.clients import Queue
+from dlq.stack.rules import (
+    NET_MIN_RECEIVE_COUNT,
+    WHY_NOT_DEAD,
+    WHY_NOT_PARKED,
+    Finding,
+    Installation,
+    Severity,
+    broken,
+    findings,
+)
+from dlq_replay.aws.sqs import SqsQueue
+from dlq_replay.errors import QueueError
+from dlq_replay.replaying.sending import Confirmed, Refused
+from dlq_replay.replaying.trial import TRIAL_ATTRIBUTE, trial_entry, trial_id_of
+from dlq_replay.rules.decision import ParkReason
+from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, Message, SendEntry
+
+RECEIVABLE_MESSAGES = 100
+"""The most messages in a queue that are received to find the test message among them. SQS cannot
+select messages, so all of them are hidden for some seconds."""
+
+FUNCTION_SECONDS = 180.0
+"""A batching window of 60 s, the poller's own wait of 20 s, a cold start, and a retry."""
+
+_HIDDEN_SECONDS = 10
+"""Of a received message. It comes back by itself where the program is killed."""
+
+_SWEEP_SECONDS = 6.0
+"""A sweep ends before the first message that it received is visible again."""
+
+_FIRST_LOOK_SECONDS = 5.0
+_LONGEST_PAUSE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One step of the test message: what was seen, and what rules say if it does not work.
+
+    *works* is None where that could not be observed.
+    """
+
+    name: str
+    works: bool | None
+    observed: str
+    causes: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The test of one installation with one message. Call ``run`` once.
+
+    Attributes:
+        trial_id: the mark of the message, 16 random hexadecimal digits.
+        through_consumer: send it to the main queue instead of the DLQ. The consumer gets a body
+            that it does not know, and has to fail on it.
+        now: returns seconds since any origin.
+    """
+
+    client: Callable[[str], Any]
+    installation: Installation
+    trial_id: str
+    through_consumer: bool = False
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], object] = time.sleep
+
+    def run(self) -> Iterator[Check]:
+        """Send the message, wait for it in the parked queue, delete it there.
+
+        Yields each check as soon as it is known. The first one that does not work is the last, but
+        for the removal.
+        """
+        of = self.installation
+        target = of.main if self.through_consumer else of.dlq
+        causes = tuple(one for one in self._why_not_dead() if one.severity is Severity.BROKEN)
+        if not of.is_fed or causes:
+            why = f"not sent, because it would stay in {target.name}"
+            causes = (*findings(of, () if of.is_fed else WHY_NOT_PARKED), *causes)
+            yield Check("sent", works=False, observed=why, causes=causes)
+            return
+        entry = trial_entry(self.trial_id, of.settings.policy)
+        (result,) = SqsQueue(self.client("sqs"), target.url).send([entry])
+        if isinstance(result, Confirmed):
+            observed = f"{target.name} took it as {result.message_id}"
+            yield Check("sent", works=True, observed=observed)
+            yield from self._follow(entry, result.message_id)
+        elif isinstance(result, Refused):
+            fault = f"it does not take your message: {result.text or result.code}"
+            fix = "allow sqs:SendMessage to your credentials, and the use of its key"
+            cause = broken(target.name, fault, fix)
+            yield Check("sent", works=False, observed="refused", causes=(cause,))
+        else:
+            observed = f"{target.name} did not answer; the message may be there"
+            yield Check("sent", works=None, observed=observed)
+            yield from self._follow(entry, "")
+
+    @property
+    def limit_seconds(self) -> float:
+        """Time in which the message must be parked."""
+        main = self.installation.main
+        failures_seconds = main.visibility_timeout_seconds * (main.max_receive_count or 1)
+        return FUNCTION_SECONDS + (failures_seconds if self.through_consumer else 0)
+
+    def _why_not_dead(self) -> list[Finding]:
+        return findings(self.installation, WHY_NOT_DEAD if self.through_consumer else ())
+
+    def _follow(self, entry: SendEntry, message_id: str) -> Iterator[Check]:
+        """Look into the parked queue until the message is there, or cannot be looked for.
+
+        *message_id* is empty where SQS gave none.
+        """
+        of = self.installation
+        way = f"{of.main.name} → consumer → " if self.through_consumer else ""
+        name = f"{way}{of.dlq.name} → function → {of.parked.name}"
+        started, pause = self.now(), _FIRST_LOOK_SECONDS
+        copy: Message | None = None
+        is_deleted, seconds, fault = False, 0.0, ""
+        while copy is None and not fault and pause > 0:
+            self.sleep(pause)
+            seconds = self.now() - started
+            try:
+                copy, is_deleted = self._sweep(of.parked)
+            except QueueError as error:
+                fault = str(error)
+            pause = min(pause * 2, _LONGEST_PAUSE_SECONDS, self.limit_seconds - seconds)
+        if copy is not None:
+            yield Check(name, works=True, observed=f"after {seconds:.0f} s")
+            yield self._compared(copy, entry, message_id)
+        elif fault:
+            known = message_id or "unknown"
+            observed = f"{fault}; if the function parks it, its log has the id {known}"
+            yield Check(name, works=None, observed=observed)
+        else:
+            observed = f"not there after {seconds:.0f} s"
+            yield Check(name, works=False, observed=observed, causes=self._causes())
+            for queue in (of.dlq, of.parked):
+                with suppress(QueueError):
+                    is_deleted = is_deleted or self._sweep(queue)[1]
+        if is_deleted:
+            yield Check("removed", works=True, observed="the test message is deleted")
+        else:
+            later = "the function parks it if it can, and the next drain deletes it"
+            yield Check("removed", works=None, observed=later)
+
+    def _causes(self) -> tuple[Finding, ...]:
+        """Return what the rules find of a message that did not arrive; else where to look."""
+        of = self.installation
+        causes = findings(of, WHY_NOT_PARKED) + self._why_not_dead()
+        if not causes:
+            subject = of.function_name
+            fix = "read its log, and LastProcessingResult of its event source mapping"
+            if self.through_consumer:
+                subject = of.main.name
+                fix = f"let the consumer run, and fail on messages with {TRIAL_ATTRIBUTE}"
+            fault = f"the message was not parked within {self.limit_seconds:.0f} s"
+            causes = [broken(subject, fault, fix)]
+        return tuple(causes)
+
+    def _compared(self, copy: Message, entry: SendEntry, message_id: str) -> Check:
+        context = copy.history.context
+        counter = entry.attributes[REPLAY_COUNT_ATTRIBUTE].value
+        pairs: list[tuple[str, object, object]] = [
+            ("body", copy.body, entry.body),
+            ("replay count", str(copy.history.replay_count), counter),
+            ("reason", context.reason, ParkReason.ATTEMPTS_EXHAUSTED.value),
+            ("source queue", context.source_queue, self.installation.main.name),
+            ("message group", copy.message_group_id, entry.message_group_id),
+        ]
+        if message_id:
+            pairs.append(("first id", context.first_id, message_id))
+        faults = [f"{what} is {got}, not {due}" for what, got, due in pairs if got != due]
+        if not faults:
+            return Check("as it was sent", works=True, observed="body, attributes, context")
+        fault = f"changed the message on its way: {'; '.join(faults)}"
+        fix = "deploy the stack again with the version of this command"
+        cause = broken(self.installation.function_name, fault, fix)
+        return Check("as it was sent", works=False, observed="its copy differs", causes=(cause,))
+
+    def _sweep(self, queue: Queue) -> tuple[Message | None, bool]:
+        """Receive all messages of *queue*, delete test messages, give all others back.
+
+        Return the message of this test, or None, and whether SQS confirmed its deletion. Raise
+        QueueError where the queue cannot be read, or must not be.
+        """
+        source, ends = SqsQueue(self.client("sqs"), queue.url), self.now() + _SWEEP_SECONDS
+        tests: list[Message] = []
+        others: list[Message] = []
+        now = Queue(queue.url, source.describe())
+        count = now.counts.visible
+        if count > RECEIVABLE_MESSAGES:
+            raise QueueError(f"{queue.name} has {count:,} messages")
+        limit = now.max_receive_count
+        if limit is not None and limit < NET_MIN_RECEIVE_COUNT:
+            raise QueueError(f"{queue.name} moves messages after {limit} receives")
+        try:
+            # SQS's counts are approximate, so a queue may have more than it said.
+            while len(tests) + len(others) < 2 * RECEIVABLE_MESSAGES and self.now() < ends:
+                received = source.receive(
+                    wait_seconds=1, visibility_timeout_seconds=_HIDDEN_SECONDS
+                )
+                if not received:
+                    break
+                for message in received:
+                    if isinstance(message, Message):
+                        (others if trial_id_of(message) is None else tests).append(message)
+        finally:
+            source.change_visibility([(message, 0) for message in others])
+        left = {message.message_id for message in source.delete(tests)}
+        own = next((message for message in tests if trial_id_of(message) == self.trial_id), None)
+        return own, own is not None and own.message_id not in left

@@ -1,0 +1,173 @@
+"""Which features a message has."""
+
+import base64
+import gzip
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlq.explain.leads.features import (
+    IN_SOME,
+    NEWLINE,
+    TAG,
+    TYPES,
+    features_of,
+    path_text,
+)
+from tests.property.strategies import json_values
+
+
+def features(body: object, **more: Any) -> list[tuple[str, str]]:
+    """The formatted path and the tag of each feature of a body."""
+    text = body if isinstance(body, str) else json.dumps(body)
+    lines = features_of(
+        text, len(text.encode()), more.get("attributes", ()), more.get("columns", {})
+    )
+    pairs = (line.split(TAG, 1) for line in lines.split(NEWLINE))
+    return [(path_text(path), tag) for path, tag in pairs if not path.startswith("body_bytes")]
+
+
+def attribute(text: str | None, binary: bytes | None = None) -> dict[str, Any]:
+    return {"data_type": "String", "string_value": text, "binary_value": binary}
+
+
+@pytest.mark.parametrize(
+    ("value", "tags"),
+    [
+        ("acme", ["text", "=acme"]),
+        ("", ["text", "="]),
+        (5, ["number", "=5", "~1"]),
+        (-512, ["number", "=-512", "~-3"]),
+        (0, ["number", "=0", "~0"]),
+        (0.25, ["number", "~0"]),
+        (1234.5, ["number", "~4"]),
+        (10**12, ["number", "~13"]),
+        (10**20, ["number"]),
+        (True, ["true or false", "=true"]),
+        (None, ["null"]),
+        ("x" * 81, ["text"]),
+        ("two\nlines", ["text"]),
+        ("2026-11-21", ["text"]),
+        ("2026-11-21T03:15:00Z", ["text"]),
+        ("03:15", ["text"]),
+        ("2026-11-21-batch", ["text", "=2026-11-21-batch"]),
+    ],
+)
+def test_a_field_has_its_type_and_a_value_that_can_be_a_lead(
+    value: object, tags: list[str]
+) -> None:
+    found = features({"a": value})
+
+    assert found == [("body", "object"), ("body", "+"), *(("body.a", tag) for tag in tags)]
+
+
+def test_objects_arrays_and_json_in_texts_are_walked() -> None:
+    found = features({"items": [{"sku": "A"}, {"sku": "B"}], "inner": json.dumps({"n": 1})})
+
+    assert found == [
+        ("body", "object"),
+        ("body", "+"),
+        ("body.items", "array"),
+        ("body.inner", "text"),
+        ("body.inner", "object"),
+        ("body.items", "+"),
+        ("body.items[]", "object"),
+        ("body.inner", "+"),
+        ("body.inner.n", "number"),
+        ("body.inner.n", "=1"),
+        ("body.inner.n", "~1"),
+        ("body.items[]", "+"),
+        ("body.items[].sku", "text"),
+        ("body.items[].sku", "=A"),
+        ("body.items[].sku", "=B"),
+    ]
+
+
+def test_elements_that_lack_what_others_have_are_told() -> None:
+    assert ("body.items[].n", "missing in some") in features(
+        {"items": [{"sku": "A"}, {"sku": "B", "n": 1}]}
+    )
+    assert ("body.items[].n", "missing in some") not in features({"items": [{"n": 2}, {"n": 1}]})
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("", [("body", "empty")]),
+        (" \n ", [("body", "empty")]),
+        ("plain words", [("body", "text")]),
+        (base64.b64encode(bytes(60)).decode(), [("body", "bytes")]),
+        (
+            base64.b64encode(b'{"a": true}').decode(),
+            [("body", "object"), ("body", "+"), ("body.a", "true or false")],
+        ),
+        (
+            base64.b64encode(gzip.compress(b'{"a": true}', mtime=0)).decode(),
+            [("body", "object"), ("body", "+"), ("body.a", "true or false")],
+        ),
+        ("[1]", [("body", "array"), ("body", "+"), ("body[]", "number")]),
+        ('"text"', [("body", "text"), ("body", "=text")]),
+    ],
+)
+def test_a_body_that_is_no_object_has_a_type(body: str, expected: list[tuple[str, str]]) -> None:
+    assert features(body)[: len(expected)] == expected
+
+
+def test_ids_in_keys_are_masked() -> None:
+    assert {field for field, _ in features({"order-4711": 1, "order-12": 2})} == {
+        "body",
+        "body.order-<n>",
+    }
+
+
+def test_a_key_with_a_dot_is_no_two_keys() -> None:
+    text = json.dumps({"a.b": 1, "a": {"b": 2}})
+    paths = {line.split(TAG)[0] for line in features_of(text, 9, (), {}).split(NEWLINE)}
+
+    assert len([path for path in paths if path_text(path) == "body.a.b"]) == 2
+
+
+def test_attributes_and_columns_are_fields_but_ours_are_not() -> None:
+    found = features(
+        "x",
+        attributes=[
+            ("tenant", attribute("acme")),
+            ("picture", attribute(None, b"\0")),
+            ("sqs-dlq-context", attribute("{}")),
+            ("sqs-dlq-replay-nb", attribute("5")),
+        ],
+        columns={"message_group_id": "g-1", "sender_id": None},
+    )
+
+    assert found == [
+        ("message_group_id", "text"),
+        ("message_group_id", "=g-1"),
+        ("attribute.tenant", "text"),
+        ("attribute.tenant", "=acme"),
+        ("attribute.picture", "bytes"),
+        ("body", "text"),
+    ]
+
+
+def test_the_size_is_told_by_its_power_of_two() -> None:
+    assert [features_of("", size, (), {}).split(NEWLINE)[1] for size in (0, 1, 255, 256)] == [
+        f"body_bytes{TAG}~{bits}" for bits in (0, 1, 8, 9)
+    ]
+
+
+@given(st.text() | json_values.map(json.dumps), st.dictionaries(st.text(), st.text() | st.none()))
+def test_whatever_a_message_holds_its_features_are_lines_of_path_and_tag(
+    body: str, attributes: dict[str, str | None]
+) -> None:
+    rows = [(name, attribute(text, b"")) for name, text in attributes.items()]
+
+    lines = features_of(body, len(body), rows, {}).split(NEWLINE)
+
+    assert len(lines) == len(set(lines))
+    assert all(line.count(TAG) == 1 for line in lines)
+    assert all(line.split(TAG)[1].startswith((*TYPES, IN_SOME, "+", "=", "~")) for line in lines)
+    types = [line.split(TAG)[0] for line in lines if line.split(TAG)[1] in TYPES]
+    assert len(types) == len(set(types)), "a field has one type"

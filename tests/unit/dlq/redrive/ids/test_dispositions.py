@@ -1,0 +1,124 @@
+"""What a run does with each message: the first rule that fits holds."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from dlq.redrive.ids.columns import (
+    DESTINATION,
+    DETAIL,
+    DISPOSITION,
+    EDIT_FAULT,
+    HAS_ROOM,
+    HINDRANCE,
+    HINDRANCE_DETAIL,
+    SELECTED,
+    STATE,
+)
+from dlq.redrive.ids.dispositions import with_dispositions, with_states
+
+WORST = {
+    STATE: "sent",
+    "group_id": "s-other",
+    SELECTED: False,
+    HINDRANCE: "foreign_source",
+    HINDRANCE_DETAIL: "invoices",
+    "message_group_id": None,
+    EDIT_FAULT: "does not fit",
+    HAS_ROOM: False,
+}
+"""Every rule fits."""
+
+SETTINGS: dict[str, Any] = {
+    "actions": {"s-1": "redrive", "s-2": "discard", "s-3": "leave", "s-4": "redrive"},
+    "to_fifo": True,
+    "in_doubt": "leave",
+    "requires_room": True,
+    "stopped": ["s-1"],
+}
+
+REPAIRS: list[tuple[dict[str, Any], str, str | None]] = [
+    # What is repaired, and what holds then.
+    ({}, "sent_before", None),
+    ({STATE: "discarded"}, "discarded_before", None),
+    ({STATE: "restored"}, "restored_before", None),
+    ({STATE: "busy"}, "leave", None),
+    ({"group_id": "s-1"}, "not_selected", None),
+    ({SELECTED: True}, "foreign_source", "invoices"),
+    ({HINDRANCE: "other_parked_queue", HINDRANCE_DETAIL: "1/x"}, "other_parked_queue", "1/x"),
+    ({HINDRANCE: "unknown_source", HINDRANCE_DETAIL: None}, "unknown_source", None),
+    ({HINDRANCE: None, HINDRANCE_DETAIL: None}, "busy", None),
+    ({STATE: "in_doubt"}, "in_doubt", None),
+    ({STATE: None}, "no_group", None),
+    ({"message_group_id": "g-1"}, "edit_failed", "does not fit"),
+    ({EDIT_FAULT: None}, "no_room", None),
+    ({HAS_ROOM: True}, "stopped", None),
+    ({"group_id": "s-4"}, "send", None),
+]
+
+
+TYPES: dict[str, Any] = {
+    "message_id": pa.string(),
+    "group_id": pa.string(),
+    "message_group_id": pa.string(),
+    STATE: pa.string(),
+    DESTINATION: pa.string(),
+    HINDRANCE: pa.string(),
+    HINDRANCE_DETAIL: pa.string(),
+    EDIT_FAULT: pa.string(),
+    SELECTED: pa.bool_(),
+    HAS_ROOM: pa.bool_(),
+}
+
+
+def table_of(row: dict[str, Any]) -> pa.Table:
+    return pa.Table.from_pylist(
+        [{"message_id": "m-1", DESTINATION: "url", **row}], pa.schema(TYPES)
+    )
+
+
+def test_the_first_rule_that_fits_holds() -> None:
+    row: dict[str, Any] = WORST
+    for repaired, disposition, detail in REPAIRS:
+        row = {**row, **repaired}
+        (found,) = with_dispositions(table_of(row), **SETTINGS).to_pylist()
+        assert (found[DISPOSITION], found[DETAIL]) == (disposition, detail), repaired
+
+
+@pytest.mark.parametrize(
+    ("settings", "row", "disposition"),
+    [
+        ({"in_doubt": "send"}, {STATE: "in_doubt"}, "send"),
+        ({}, {STATE: "in_doubt", "group_id": "s-2"}, "discard"),
+        ({}, {"group_id": "s-2", EDIT_FAULT: "x", HAS_ROOM: False}, "discard"),
+        ({}, {"group_id": "s-3"}, "leave"),
+        ({"to_fifo": False}, {"message_group_id": None}, "send"),
+        ({"requires_room": False}, {HAS_ROOM: False}, "send"),
+        ({"actions": None}, {"group_id": "any drain"}, "send"),
+        ({"actions": None, "stopped": []}, {STATE: "busy", "group_id": "any"}, "busy"),
+    ],
+)
+def test_what_the_settings_change(settings: Any, row: Any, disposition: str) -> None:
+    plain = {
+        STATE: None,
+        "group_id": "s-4",
+        SELECTED: True,
+        HINDRANCE: None,
+        HINDRANCE_DETAIL: None,
+        "message_group_id": "g",
+        EDIT_FAULT: None,
+        HAS_ROOM: True,
+    }
+
+    found = with_dispositions(table_of({**plain, **row}), **{**SETTINGS, **settings})
+
+    assert found[DISPOSITION].to_pylist() == [disposition]
+
+
+def test_a_state_is_that_of_the_same_message() -> None:
+    rows = pa.table({"message_id": ["a", "b", "c"]})
+    states = pa.table({"message_id": ["c", "x", "a"], STATE: ["sent", "busy", "in_doubt"]})
+
+    assert with_states(rows, states)[STATE].to_pylist() == ["in_doubt", None, "sent"]
+    assert with_states(rows, states.slice(0, 0))[STATE].to_pylist() == [None, None, None]

@@ -1,0 +1,267 @@
+"""What the verbs print at their end, as ``tests/golden/answers.txt`` has it."""
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from dlq.archive.ledger.stop import Stop, StopCause
+from dlq.aws.clients import QueueCounts
+from dlq.cli.terminal import (
+    AS_JSON,
+    one_stream,
+    print_answer,
+    print_error,
+    print_fields,
+    print_line,
+    print_table,
+)
+from dlq.cli.verb import progress_here
+from dlq.cli.verbs.collect import print_analysis, print_drain
+from dlq.cli.verbs.redrive import print_redrive
+from dlq.cli.verbs.run import exit_code_of_run
+from dlq.drain.drain import DrainSummary
+from dlq.errors import InputError
+from dlq.plan.ramp import Forecast, GroupRamp, Verdict
+from dlq.progress import silent
+from dlq.redrive.redrive_values import GroupOutcome, RedriveSummary, Tally
+from dlq.run import Pending, RunSummary
+from tests.support.findings_builder import a_group, a_lead, some_findings
+from tests.support.golden import assert_stored, stored_rows
+
+DRAINED = DrainSummary("d-1", "/my archive", 2.0, 10, 10, 10, 0, 0, faults=(), stopped_by=())
+EMPTY = replace(DRAINED, received=0, archived=0, deleted=0)
+TENANT = "get_json_object(body, '$.tenant') = 'acme'"
+LEAD = a_lead("body.tenant", "acme", 0.874, 0.021, 3.4, condition=TENANT)
+GROUP = a_group(
+    group_id="g-1",
+    title="TimeoutError",
+    count=3,
+    share=0.75,
+    trend="rising",
+    arrivals=(0, 1, 4, 8),
+    leads=(LEAD,),
+)
+ANALYZED = some_findings(archive="/a", plan_path="/a/r/plan.yaml", messages=4, groups=(GROUP,))
+WORDY = replace(GROUP, title="word " * 32)
+PROBLEMS = (
+    *("foreign_source", "no_group", "in_doubt", "busy", "waits", "failed", "split_group"),
+    "not_reached",
+)
+
+
+def redriven(
+    counts: dict[str, int], run_id: str = "", action: str = "redrive", *problems: Tally
+) -> RedriveSummary:
+    group = GroupOutcome("g-1", "TimeoutError", action, counts)
+    return RedriveSummary("p-1", run_id, {"https://q": 1}, (group,), problems)
+
+
+def problem(word: str) -> RedriveSummary:
+    detail = "TooLong" if word == "failed" else ""
+    return redriven({word: 7}, "r-1", "redrive", Tally("", word, 7, detail, ("m-1", "m-2")))
+
+
+DRAINS = {
+    "of ten messages": DRAINED,
+    "that left some": replace(DRAINED, left=2, unreadable=1, faults=("message x: Body: must be",)),
+    "while SQS still counts": replace(DRAINED, rest=QueueCounts(0, 1200, 3)),
+    "of an empty queue": replace(EMPTY, rest=QueueCounts(0, 0, 0)),
+}
+ANALYSES = {
+    "of one group": ANALYZED,
+    "without groups": replace(ANALYZED, groups=(), messages=0),
+    "of more groups than are shown": replace(ANALYZED, groups=(WORDY,) * 40, messages=200),
+    "of more than fit a screen": replace(ANALYZED, groups=(WORDY,) * 13, messages=40),
+}
+REDRIVES = {
+    "dry": redriven({"send": 1200, "sent_before": 3}),
+    "dry, with a rate": replace(redriven({"send": 1200}), max_rate=2.5),
+    "dry, by ramp": replace(redriven({"send": 3}), forecast=Forecast((1, 2), 270)),
+    "dry, by a long ramp": replace(
+        redriven({"send": 800}), forecast=Forecast((1, 2, 6, 18, 54, 162, 486), 21_600)
+    ),
+    "by ramp": replace(
+        redriven({"sent": 4, "stopped": 8}, "r-1"),
+        ramp=(
+            GroupRamp("g-1", 2, 4, 3, 1, 0, Verdict.BAD, "1 of 3 messages came back, 0 may"),
+            GroupRamp("g-2", 1, 4, 1, None, 0, Verdict.UNKNOWN, "it is not known what came back"),
+        ),
+    ),
+    "dry, with a discard": redriven({"send": 3, "discard": 4}),
+    "dry, of a plan that leaves all": redriven({"leave": 3}, action="leave"),
+    "of three": redriven({"sent": 3}, "r-1"),
+    "of none that was left": redriven({"sent_before": 3}, "r-1"),
+    "of none that was selected": redriven({"sent_before": 3, "not_selected": 1}, "r-1"),
+    "that discards": redriven({"discarded": 4}, "r-1"),
+    **{f"with {word}": problem(word) for word in PROBLEMS},
+}
+HOSTILE = "\x1b]0;title\x07\x1b[2J\rover\u202ewritten"
+PRINTED: dict[str, Callable[[], None]] = {
+    "table": lambda: print_table(
+        ("group", "count", "failure"),
+        [("g-1", 1200, "[red]x[/red] [link=y]"), ("g-22", 7, HOSTILE)],
+    ),
+    "table without rows": lambda: print_table(("group", "count"), []),
+    "fields": lambda: print_fields(
+        [("by", "[red]me[/red]"), ("why", ""), ("body", "2 lines\none\ntwo")]
+    ),
+}
+ANSWERS: dict[str, Callable[[], None]] = {
+    **{f"drain {name}": lambda one=one: print_drain(one) for name, one in DRAINS.items()},  # type: ignore[misc]
+    **{f"analysis {name}": lambda one=one: print_analysis(one) for name, one in ANALYSES.items()},  # type: ignore[misc]
+    **{f"redrive {name}": lambda one=one: print_redrive(one) for name, one in REDRIVES.items()},  # type: ignore[misc]
+    **PRINTED,
+}
+ON_SCREEN = {
+    *(name for name in ANSWERS if "analysis" in name or name.endswith(("ten messages", " dry"))),
+    *PRINTED,
+}
+
+
+@stored_rows("answers", ANSWERS)
+def test_answer_reads_as_it_is_stored(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a log it has ids and counts and no words of messages; on a screen it has titles, too."""
+    ANSWERS[name]()
+    text = capsys.readouterr().out
+    if name in ON_SCREEN:
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+        monkeypatch.setenv("COLUMNS", "100")
+        ANSWERS[name]()
+        lines = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
+        text += "--- on a screen\n" + "".join(f"{line}\n" for line in lines)
+
+    assert "\x07" not in text
+    assert_stored("answers", name, text)
+
+
+@pytest.mark.parametrize(
+    ("forecast", "names_pace", "pace"),
+    [
+        (Forecast((1, 2), 270), True, "--ramp "),
+        (None, True, "--at-once "),
+        (Forecast((1, 2), 270), False, ""),
+        (None, False, ""),
+    ],
+)
+def test_dry_run_suggests_a_command_that_keeps_what_it_promises(
+    forecast: Forecast | None, pace: str, capsys: pytest.CaptureFixture[str], *, names_pace: bool
+) -> None:
+    summary = replace(redriven({"send": 3}), forecast=forecast)
+    print_redrive(summary, names_plan=True, names_pace=names_pace)
+
+    suggested = f"to do it, add --plan p-1 {pace}--execute --reason 'why'"
+    assert capsys.readouterr().out.splitlines()[-1].endswith(suggested)
+
+
+def stopped(cause: StopCause, counts: dict[str, int]) -> RedriveSummary:
+    return replace(redriven(counts, "r-1"), stopped_by=Stop(cause, "why"))
+
+
+DRAINED_ONLY = RunSummary("r-1", DRAINED, None, None, Pending(0, 0))
+
+
+@pytest.mark.parametrize(
+    ("summary", "exit_code"),
+    [
+        (DRAINED_ONLY, 0),
+        (replace(DRAINED_ONLY, refused="table t cannot be read"), 2),
+        (replace(DRAINED_ONLY, postponed="its time budget is over"), 4),
+        (replace(DRAINED_ONLY, postponed="another run", is_locked_out=True), 2),
+        (replace(DRAINED_ONLY, redriven=redriven({"stopped": 1}, "r-1")), 3),
+        (replace(DRAINED_ONLY, redriven=redriven({"sent": 1, "failed": 1}, "r-1")), 4),
+        (replace(DRAINED_ONLY, redriven=redriven({"sent": 1, "waits": 1}, "r-1")), 0),
+        (replace(DRAINED_ONLY, redriven=stopped(StopCause.INTERRUPTED, {"not_reached": 1})), 130),
+        (replace(DRAINED_ONLY, redriven=stopped(StopCause.INTERRUPTED, {"stopped": 1})), 130),
+        (replace(DRAINED_ONLY, redriven=stopped(StopCause.RAMP, {"waits": 1})), 4),
+        (replace(DRAINED_ONLY, redriven=stopped(StopCause.BAD_STEP, {"not_reached": 1})), 3),
+        (replace(DRAINED_ONLY, drained=replace(DRAINED, stopped_by=("SQS",))), 2),
+    ],
+)
+def test_exit_code_of_a_scheduled_run(summary: RunSummary, exit_code: int) -> None:
+    assert exit_code_of_run(summary) == exit_code
+
+
+def test_an_error_cannot_drive_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    print_error(HOSTILE)
+
+    assert capsys.readouterr().err == (
+        "dlq: [U+001B]]0;title[U+0007][U+001B][2J[U+000D]over[U+202E]written\n"
+    )
+
+
+@pytest.fixture
+def as_json() -> Iterator[None]:
+    token = AS_JSON.set(True)
+    yield
+    AS_JSON.reset(token)
+
+
+def join_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As under ``spark-submit``. In the test itself: pytest replaces the stream for each step."""
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    monkeypatch.setattr(sys, "__stderr__", sys.stderr)
+
+
+@pytest.mark.usefixtures("as_json")
+def test_output_of_spark_submit_is_one_object(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    join_streams(monkeypatch)
+    with one_stream():
+        print_error("nobody watches the DLQ")
+        assert progress_here() is silent
+        print_answer({"sent": 2}, str)
+        print_error("stopped")
+    printed = capsys.readouterr()
+
+    errors = ["dlq: nobody watches the DLQ", "dlq: stopped"]
+    assert json.loads(printed.out) == {"version": 1, "sent": 2, "errors": errors}
+    assert printed.err == ""
+    assert progress_here() is not silent
+
+
+@pytest.mark.usefixtures("as_json")
+def test_errors_without_an_answer_are_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    join_streams(monkeypatch)
+
+    def fail() -> None:
+        with one_stream():
+            print_error("nobody watches the DLQ")
+            raise InputError("no plan")
+
+    with pytest.raises(InputError):
+        fail()
+
+    assert capsys.readouterr() == ("", "dlq: nobody watches the DLQ\n")
+
+
+@pytest.mark.usefixtures("as_json")
+@pytest.mark.parametrize("differs", ["no --json", "a terminal", "a stream of its own"])
+def test_elsewhere_both_streams_are_written(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], differs: str
+) -> None:
+    join_streams(monkeypatch)
+    if differs == "no --json":
+        AS_JSON.set(False)
+    elif differs == "a terminal":
+        monkeypatch.delenv("PYSPARK_GATEWAY_PORT")
+    else:
+        monkeypatch.setattr(sys, "__stderr__", None)
+
+    with one_stream():
+        print_error("nobody watches the DLQ")
+        assert progress_here() is not silent
+        print_answer({"sent": 2}, lambda: print_line("2 sent"))
+    printed = capsys.readouterr()
+
+    assert printed.err == "dlq: nobody watches the DLQ\n"
+    assert "errors" not in printed.out
+    assert "sent" in printed.out

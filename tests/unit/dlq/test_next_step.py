@@ -1,0 +1,152 @@
+"""The next command of ``status`` and of ``groups``: it leads somewhere, and drops no decision."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from dlq.archive.group_records import add_statement
+from dlq.archive.ledger.disposition import Disposition
+from dlq.archive.storage.files import Archive
+from dlq.aws.clients import QueueCounts
+from dlq.cli.running import main
+from dlq.cli.verbs.groups import next_lines
+from dlq.cli.verbs.status import next_words
+from dlq.explain.triage import Statement
+from dlq.inspect.groups import ListedGroup
+from dlq.inspect.status import (
+    ArchiveStatus,
+    NewestReport,
+    StatusOptions,
+    status,
+)
+from dlq.plan.plan import Plan
+from dlq.plan.reading import read_plan
+from tests.support.approved_plan import planned
+from tests.support.ledgers import settle
+from tests.support.parked_orders import archived, order
+
+NOW = datetime(2026, 11, 28, tzinfo=UTC)
+PLAN = "20261128T100000Z-0000000"
+
+
+def status_of(pending: int, **changes: object) -> ArchiveStatus:
+    found = ArchiveStatus(
+        archive="a",
+        at=NOW,
+        queue=None,
+        messages=10,
+        counts={"pending": pending},
+        oldest_pending_at=None,
+        drains=(),
+        plans=(),
+    )
+    return replace(found, **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("pending", "visible", "report", "words"),
+    [
+        (0, 0, None, ()),
+        (3, 0, None, ("collect", "--only", "analyze")),
+        (3, 0, NewestReport(PLAN), ("groups",)),
+        (3, 0, NewestReport(PLAN, unlisted=1), ("collect", "--only", "analyze")),
+        (3, 0, NewestReport(PLAN, decided=2), ("redrive",)),
+        # Both would make a plan without the decisions.
+        (3, 0, NewestReport(PLAN, unlisted=1, decided=2), ("redrive",)),
+        (3, 5, NewestReport(PLAN, decided=2), ("redrive",)),
+        (3, 5, NewestReport(PLAN), ("collect", "--parked-queue-url", "URL")),
+        (0, 5, NewestReport(PLAN), ("collect", "--parked-queue-url", "URL")),
+        (0, 0, NewestReport(PLAN), ()),
+        (3, 0, NewestReport(PLAN, fault="plan.yaml has faults"), ("groups",)),
+    ],
+)
+def test_next_command_of_status(
+    pending: int, visible: int, report: NewestReport | None, words: tuple[str, ...]
+) -> None:
+    assert next_words(status_of(pending, queue=QueueCounts(visible), report=report)) == words
+
+
+def test_an_empty_archive_is_filled_first() -> None:
+    assert next_words(status_of(0, messages=0)) == ("collect", "--parked-queue-url", "URL")
+
+
+def plan_with(archive: Archive, action: str) -> Plan:
+    return read_plan(Path(planned(archive, action)).read_text())
+
+
+def report_of(archive: Archive) -> NewestReport | None:
+    return status(StatusOptions(archive.root)).report
+
+
+def test_the_newest_report_is_compared_with_what_is_pending(tmp_path: Path) -> None:
+    archive = archived(tmp_path, [order(number) for number in range(4)])
+    assert report_of(archive) is None
+
+    left = plan_with(archive, "leave")
+    assert report_of(archive) == NewestReport(left.plan_id)
+
+    redriven = plan_with(archive, "redrive")
+    assert report_of(archive) == NewestReport(redriven.plan_id, decided=4)
+
+    # A lost answer is nobody's to send again.
+    settle(archive, redriven.plan_id, {"m-000": Disposition.SENT, "m-001": Disposition.IN_DOUBT})
+    assert report_of(archive) == NewestReport(redriven.plan_id, decided=2)
+
+    stopped = Statement(NOW, "ann@desk", stopped="1 of 1 message came back, 0 may")
+    add_statement(archive, redriven.groups[0].group_id, stopped)
+    assert report_of(archive) == NewestReport(redriven.plan_id)
+
+    planned(archive, "leave", "message_id = 'm-003'", chosen=["m-003"])
+    report = report_of(archive)
+    assert report
+    assert (report.unlisted, report.decided) == (2, 0)
+
+
+def test_a_plan_with_faults_is_named_and_not_replaced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive = archived(tmp_path, [order(1)])
+    path = Path(planned(archive))
+    path.write_text(path.read_text().replace("action: redrive", "action: redrve"))
+
+    assert main(["status", "--archive", archive.root]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-3].startswith(f"newest report: {path} has faults:")
+    assert lines[-1] == f"next: dlq groups --archive {archive.root}"
+
+
+def group(group_id: str, action: str = "leave", stopped: str | None = None) -> ListedGroup:
+    return ListedGroup(
+        group_id=group_id,
+        count=1,
+        action=action,
+        title="",
+        lead="",
+        note="",
+        is_edited=False,
+        stopped=stopped,
+    )
+
+
+def test_next_command_for_a_stopped_group_is_a_decision() -> None:
+    lines = list(next_lines([group("g-1", "redrive", "1 came back")], "a"))
+
+    assert lines == [
+        "next, once a stopped group is fixed:",
+        "  dlq decide --archive a g-1 redrive --note 'WHY'",
+    ]
+
+
+def test_other_groups_are_redriven_meanwhile() -> None:
+    stopped = group("g-1", "redrive", "1 came back")
+    lines = list(next_lines([stopped, group("g-2", "redrive"), group("g-3")], "a"))
+
+    assert lines[1:] == [
+        "  dlq decide --archive a g-1 redrive --note 'WHY'",
+        "next, a dry run for one group, or a decision in the plan:",
+        "  dlq redrive --archive a --group g-3",
+        "  dlq decide --archive a g-3 discard --note 'WHY'",
+    ]

@@ -1,0 +1,456 @@
+"""One task, without Spark: chunks and rows in, claims, sends and counts out."""
+
+import gc
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from dlq.archive.ledger.claims import (
+    CHUNK_MESSAGES,
+    Attempt,
+    Claim,
+    Ledger,
+    RunRecord,
+    close_open_runs,
+    timestamp,
+)
+from dlq.archive.ledger.disposition import Disposition
+from dlq.archive.ledger.message_state import states_of
+from dlq.archive.ledger.run_results import write_result_files
+from dlq.archive.ledger.stop import Stop, StopCause
+from dlq.archive.lock import ArchiveLock, LockClock, LockUse, LockView
+from dlq.archive.messages.dead_letter_schema import (
+    ARROW_SCHEMA,
+    SENDING_COLUMNS,
+    to_row,
+)
+from dlq.archive.storage.files import Archive, open_archive
+from dlq.errors import ArchiveError, BusyError
+from dlq.redrive.redrive_values import RedriveOptions
+from dlq.redrive.resolving.editor import CHANGES
+from dlq.redrive.run_context import RunContext
+from dlq.redrive.sending.send_task import (
+    TASK,
+    TASK_COLUMNS,
+    ChunkSender,
+    Item,
+    SendTask,
+    Settled,
+)
+from dlq_replay.replaying.sending import InDoubt, Refused, SendResult
+from dlq_replay.wire.message import Message
+from local_sqs.client import client_for
+from local_sqs.clock import Clock, VirtualClock
+from local_sqs.model import SqsModel
+from tests.support.builders import NOW, FakeQueue, context, context_of, counter, message, queue_url
+from tests.support.fake_limits import FakeSignals
+from tests.support.ledgers import attempts_of, begin, settle
+
+REQUEST = RedriveOptions("a", reason="it is fixed")
+CONTEXT = RunContext(REQUEST, "p-1", queue_url("main"), run_id="run-1", who="me@here")
+REFUSED = Refused("InvalidMessageContents")
+FIFO = replace(CONTEXT, destination=queue_url("main.fifo"))
+
+
+def test_copy_is_one_of_the_queue_that_it_goes_to() -> None:
+    """Else the dead letter of another queue than its first one would lose plan and group."""
+    parked = message(attributes=context(first_id="first", source_queue="another"))
+
+    proven, unproven = (
+        context_of(replace(CONTEXT, unproven_groups=groups).entry(parked, "g-1"))
+        for groups in (frozenset({"g-2"}), frozenset({"g-1"}))
+    )
+
+    assert proven.source_queue == unproven.source_queue == "main"
+    assert proven.group_id == unproven.group_id == "g-1"
+    assert (proven.is_canary, unproven.is_canary) == (False, True)
+
+
+@dataclass
+class Bench:
+    """Makes senders over one archive, each with a queue of its own."""
+
+    archive: Archive
+    executor: ThreadPoolExecutor
+
+    def sender(
+        self, queue: FakeQueue, context: RunContext = CONTEXT, ledger: Ledger | None = None
+    ) -> ChunkSender:
+        return ChunkSender(
+            queue_until=lambda _: queue,
+            claim_messages=lambda: math.inf,
+            executor=self.executor,
+            ledger=ledger or Ledger(self.archive, "p-1", context.run_id),
+            context=context,
+            signals=FakeSignals(),
+            now_seconds=time.time,
+        )
+
+    def settle(
+        self, queue: FakeQueue, items: Sequence[Item], context: RunContext = CONTEXT
+    ) -> list[str]:
+        return words(self.sender(queue, context).settle("g-1", 1, items))
+
+    def leave_claim(self, *ids: str) -> None:
+        """Leave a claim as an earlier start of the task does that was killed, or goes on."""
+        claim = Claim("me", "", "", timestamp(time.time()), ids)
+        assert Ledger(self.archive, "p-1", "run-1").claim("g-1", 1, claim)
+
+    def attempts(self) -> list[Attempt]:
+        return attempts_of(self.archive, "p-1")
+
+    def states(self) -> dict[str, Disposition]:
+        return states_of(self.attempts())
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    with ThreadPoolExecutor(4) as executor:
+        yield Bench(open_archive(str(tmp_path)), executor)
+
+
+def item(
+    message_id: str,
+    group: str | None = None,
+    disposition: Disposition = Disposition.SEND,
+) -> Item:
+    system = {} if group is None else {"MessageGroupId": group}
+    source = message(message_id, f"body of {message_id}", counter("5"), **system)
+    return Item("g-1", disposition, source)
+
+
+def words(settled: Iterable[Sequence[Settled]]) -> list[str]:
+    return [str(one.word) for part in settled for one in part]
+
+
+def refusing(message_id: str, answer: SendResult = REFUSED) -> FakeQueue:
+    return FakeQueue(refuses={f"body of {message_id}": answer})
+
+
+def test_open_messages_are_sent_and_recorded(bench: Bench) -> None:
+    queue, locked = FakeQueue(), replace(CONTEXT, lock=LockView(7, LockUse.SEND, 120))
+
+    assert bench.settle(queue, [item("m-1"), item("m-2")], locked) == ["sent", "sent"]
+    assert sorted(entry.body for entry in queue.sent) == ["body of m-1", "body of m-2"]
+    (attempt,) = bench.attempts()
+    assert attempt.claim.message_ids == ("m-1", "m-2")
+    assert attempt.claim.lock == 7
+    assert (attempt.claim.who, attempt.claim.reason) == ("me@here", "it is fixed")
+    assert attempt.name.run == ("p-1", "run-1")
+    assert [r.new_message_id for r in attempt.results or ()] == ["copy-1", "copy-2"]
+
+
+def test_claim_says_between_which_times_its_messages_were_sent(bench: Bench) -> None:
+    """Of a later drain's messages it tells whether this claim may be about them."""
+    first, last = (datetime.fromtimestamp(NOW + seconds, UTC) for seconds in (0, 0.123))
+    known = [item("m-1")._replace(sent_at=last), item("m-2")._replace(sent_at=first)]
+    bench.settle(FakeQueue(), known)
+    unknown = item("m-3")._replace(sent_at=last), item("m-4")
+    list(bench.sender(FakeQueue()).settle("g-2", 1, unknown))
+
+    spans = [
+        (attempt.claim.first_sent_at, attempt.claim.last_sent_at) for attempt in bench.attempts()
+    ]
+
+    assert spans == [("2023-11-14T22:13:20.000+00:00", "2023-11-14T22:13:20.123+00:00"), ("", "")]
+
+
+def test_task_that_runs_again_finds_its_own_work(bench: Bench) -> None:
+    items = [item("m-1"), item("m-2", disposition=Disposition.DISCARD)]
+    first, queue = FakeQueue(), FakeQueue()
+    bench.settle(first, items)
+    assert [entry.body for entry in first.sent] == ["body of m-1"]
+    assert bench.states() == {"m-1": Disposition.SENT, "m-2": Disposition.DISCARDED}
+
+    assert bench.settle(queue, items) == ["sent", "discarded"]
+    assert queue.calls == []
+
+
+@pytest.mark.parametrize("disposition", [Disposition.SEND, Disposition.DISCARD])
+@pytest.mark.parametrize("is_readable", [True, False])
+def test_closed_run_neither_sends_nor_discards_what_it_claims(
+    bench: Bench, disposition: Disposition, *, is_readable: bool
+) -> None:
+    """Whoever closed it may not have seen the claim. It is so, too, if nobody can tell."""
+
+    class Unreadable(Ledger):
+        def is_closing(self) -> bool:
+            raise ArchiveError("no answer")
+
+    begin(bench.archive, "p-1", "run-1")
+    if is_readable:
+        close_open_runs(bench.archive)
+    queue, ledger = FakeQueue(), Ledger if is_readable else Unreadable
+    sender = bench.sender(queue, ledger=ledger(bench.archive, "p-1", "run-1"))
+    chunks = [("g", number, [item(f"m-{number}", None, disposition)]) for number in (1, 2)]
+
+    assert words(sender.settle_all(chunks)) == ["not_reached"]
+    assert queue.calls == []
+    assert sender.signals.stopped_by
+    assert bench.states() == {}
+
+
+def test_message_that_failed_is_not_sent_again_by_its_run_but_by_the_next(bench: Bench) -> None:
+    assert bench.settle(refusing("m-2"), [item("m-1"), item("m-2")]) == ["sent", "failed"]
+    queue = FakeQueue()
+
+    assert bench.settle(queue, [item("m-1"), item("m-2")]) == ["sent", "failed"]
+    assert queue.calls == []
+    again = replace(CONTEXT, run_id="run-2")
+    assert bench.settle(queue, [item("m-2")], again) == ["sent"]
+    assert [entry.body for entry in queue.sent] == ["body of m-2"]
+
+
+def test_lost_answer_is_in_doubt_also_for_a_task_that_runs_again(bench: Bench) -> None:
+    queue = FakeQueue()
+
+    assert bench.settle(refusing("m-1", InDoubt("lost")), [item("m-1")]) == ["in_doubt"]
+    assert bench.settle(queue, [item("m-1")]) == ["in_doubt"]
+    assert queue.calls == []
+    assert bench.states() == {"m-1": Disposition.IN_DOUBT}
+
+
+def test_task_that_runs_again_leaves_what_its_first_start_may_be_sending(bench: Bench) -> None:
+    """An executor that seems lost may go on: with this chunk, too."""
+    bench.leave_claim("m-1")
+    queue = FakeQueue()
+
+    assert bench.settle(queue, [item("m-1"), item("m-2")]) == ["busy", "busy"]
+    assert queue.sent == []
+
+
+def test_task_that_runs_again_goes_on_behind_the_claims_of_its_first_start(bench: Bench) -> None:
+    """Claims are as large as the rate allows at their moment."""
+    items = [item(f"m-{n}") for n in range(6)]
+    first, second = FakeQueue(), FakeQueue()
+    sender = replace(bench.sender(first), claim_messages=lambda: 2)
+    settled = sender.settle("g-1", 1, items)
+    assert words([next(settled), next(settled)]) == ["sent"] * 4
+    del settled
+
+    assert bench.settle(second, items) == ["sent"] * 6
+    assert [entry.body for entry in second.sent] == ["body of m-4", "body of m-5"]
+    assert sorted(attempt.name.first for attempt in bench.attempts()) == [0, 2, 4]
+
+
+@pytest.mark.parametrize("is_one_chunk", [True, False])
+def test_no_claim_is_made_and_no_chunk_begins_once_the_run_is_stopped(
+    bench: Bench, *, is_one_chunk: bool
+) -> None:
+    sender = replace(bench.sender(FakeQueue()), claim_messages=lambda: 1)
+    items = [item(f"m-{n}") for n in range(3)]
+    chunks = [("g-1", 1, items)] if is_one_chunk else [("g-1", n, [items[n]]) for n in range(3)]
+    settled = sender.settle_all(chunks)
+
+    assert [one.word for one in next(settled)] == ["sent"]
+    sender.signals.stop(Stop(StopCause.TIME_OVER))
+    assert list(settled) == []
+    assert len(bench.archive.list("ledger")) == 2
+
+
+def test_unwritable_ledger_stops_before_anything_is_sent(bench: Bench) -> None:
+    class Full(Ledger):
+        def claim(self, unit: str, chunk: int, claim: Claim, first: int = 0) -> bool:
+            raise ArchiveError(f"no room for {unit} {chunk} {claim.who} {first}")
+
+    queue = FakeQueue()
+    sender = bench.sender(queue, ledger=Full(bench.archive, "p-1", "run-1"))
+
+    assert list(sender.settle_all([("g", 1, [item("a")]), ("g", 2, [item("b")])])) == []
+    assert queue.calls == []
+    assert sender.signals.stopped_by == Stop(StopCause.ARCHIVE, "no room for g 1 me@here 0")
+
+
+def test_lost_result_leaves_the_chunk_in_doubt(bench: Bench) -> None:
+    class Forgetful(Ledger):
+        def record(self, *_: object, **__: object) -> None:
+            raise ArchiveError("no room")
+
+    begin(bench.archive, "p-1", "run-1")
+    queue = FakeQueue()
+    sender = bench.sender(queue, ledger=Forgetful(bench.archive, "p-1", "run-1"))
+
+    chunks = [("g", 1, [item("a")]), ("g", 2, [item("b")])]
+
+    assert words(sender.settle_all(chunks)) == ["in_doubt"]
+    assert sender.signals.stopped_by == Stop(StopCause.ARCHIVE, "no room")
+    assert [entry.body for entry in queue.sent] == ["body of a"]
+    close_open_runs(bench.archive)
+    assert bench.states() == {"a": Disposition.IN_DOUBT}
+
+
+def test_fifo_group_stops_at_its_first_unconfirmed_message(bench: Bench) -> None:
+    items = [item("a-1", "a"), item("a-2", "a"), item("b-1", "b")]
+    queue = refusing("a-1")
+    sender = bench.sender(queue, FIFO)
+
+    first = words(sender.settle("in-order", 1, items))
+    later = words(sender.settle("in-order", 2, [item("a-3", "a"), item("b-2", "b")]))
+
+    assert first == ["failed", "not_reached", "sent"]
+    assert later == ["waits", "sent"]
+    assert [entry.body for entry in queue.sent] == ["body of b-1", "body of b-2"]
+
+
+@pytest.mark.parametrize(
+    ("disposition", "next_of_group"),
+    [(Disposition.SEND, "waits"), (Disposition.DISCARD, "sent")],
+)
+def test_fifo_group_behind_a_busy_chunk_waits_but_not_behind_discards(
+    bench: Bench, disposition: Disposition, next_of_group: str
+) -> None:
+    bench.leave_claim("a-1")
+    sender = bench.sender(FakeQueue(), FIFO)
+
+    chunk = [item(one, "a", disposition) for one in ("a-1", "a-2")]
+    assert words(sender.settle("g-1", 1, chunk)) == ["busy", "busy"]
+    second = [item("a-3", "a"), item("b-1", "b")]
+    assert words(sender.settle("g-1", 2, second)) == [next_of_group, "sent"]
+
+
+def test_fifo_group_waits_behind_what_an_earlier_start_could_not_send(bench: Bench) -> None:
+    items = [item("a-1", "a"), item("a-2", "a"), item("b-1", "b")]
+    bench.settle(refusing("a-1"), items, FIFO)
+    sender = bench.sender(FakeQueue(), FIFO)
+
+    assert words(sender.settle("g-1", 1, items)) == ["failed", "not_reached", "sent"]
+    assert words(sender.settle("g-1", 2, [item("a-3", "a"), item("b-2", "b")])) == ["waits", "sent"]
+
+
+def test_item_that_cannot_be_edited_blocks_its_fifo_group_in_the_same_claim(bench: Bench) -> None:
+    items = [
+        item("a-1", "a", Disposition.EDIT_FAILED),
+        item("a-2", "a"),
+        item("b-1", "b"),
+    ]
+
+    assert bench.settle(FakeQueue(), items, FIFO) == ["edit_failed", "waits", "sent"]
+
+
+def test_a_second_run_is_refused_whatever_its_plan_and_hears_of_the_first(
+    archive: Archive,
+) -> None:
+    request = replace(REQUEST, execute=True)
+    with replace(CONTEXT, request=request).locked(archive):
+        for plan_id in ("p-1", "p-2"):
+            second = replace(CONTEXT, request=request, plan_id=plan_id, run_id="run-2")
+            with (
+                pytest.raises(BusyError, match=r"plan p-1 is .* by me@here since 20.*run run-1"),
+                second.locked(archive),
+            ):
+                raise AssertionError("two runs at once")
+
+
+@pytest.mark.parametrize(
+    ("in_doubt", "left", "waits"),
+    [
+        ("leave", "a claim", False),
+        ("send", "a claim", True),
+        ("send", "a claim, closed long ago", True),
+        # SQS did not answer: nobody is at work on it.
+        ("send", "a result", False),
+        ("send", "a claim, settled since", False),
+        ("send", "nothing", False),
+    ],
+)
+def test_what_is_in_doubt_goes_again_when_no_task_can_be_at_work_on_it(
+    archive: Archive, in_doubt: str, left: str, *, waits: bool
+) -> None:
+    if left.startswith("a claim"):
+        begin(archive, "p-1", "run-0").claim("u", 1, Claim("me", "", "", timestamp(NOW), ("m-1",)))
+    if left == "a result":
+        settle(archive, "p-1", {"m-1": Disposition.IN_DOUBT}, "run-0")
+    if left == "a claim, closed long ago":
+        close_open_runs(archive)
+        assert write_result_files(archive, ("p-1", "run-0")) == ()
+    if left == "a claim, settled since":
+        settle(archive, "p-2", {"m-1": Disposition.DISCARDED}, "run-2", lock=3)
+    clock, lines = VirtualClock(), list[str]()
+
+    @contextmanager
+    def progress(label: str, status: Callable[[], str]) -> Iterator[None]:
+        lines.append(f"{label} {status()}")
+        yield
+
+    context = replace(CONTEXT, request=replace(REQUEST, execute=True, in_doubt=in_doubt))
+    began_at = clock.time()
+    of_run = LockClock(clock.time, clock.advance, clock.time)
+    with context.locked(archive, progress, of_run) as (_, lock):
+        assert lock
+        assert lock.is_held
+        waited = clock.time() - began_at
+
+    assert 120 <= waited < 123 if waits else waited == 0
+    said = "waiting for tasks of a run that was closed: what is in doubt goes again in 120 s"
+    assert lines == ([said] if waits else [])
+
+
+def test_run_that_lost_the_lock_before_its_record_was_there_makes_no_claim(
+    archive: Archive,
+) -> None:
+    """Whoever took it may have closed all runs before that."""
+    who = ("me@here", "why")
+    record = RunRecord("run-1", "p-1", "redrive", *who, timestamp(NOW), queue_url("main"))
+    lock = ArchiveLock(archive, CONTEXT.lock_holder)
+    lock.release()
+    context = replace(CONTEXT, lock=lock.view)
+    assert context.recorded(archive, record).probe
+    ArchiveLock(archive, replace(CONTEXT, run_id="run-2").lock_holder)
+
+    with pytest.raises(ArchiveError, match="another run has taken the lock"):
+        context.recorded(archive, replace(record, run_id="run-3"))
+
+
+CHUNKS = 4
+
+
+def rows_of(chunk: int) -> pa.RecordBatch:
+    """One chunk's rows with what a task gets of each, and nothing else."""
+    drained_at, source = datetime.fromtimestamp(NOW, UTC), queue_url("parked")
+    of_plan = {"drain_id": "d", "group_id": "g", "disposition": "send", "unit": "g", "chunk": chunk}
+    added: dict[str, Any] = {**of_plan, "position": 0, CHANGES: None, TASK: 0}
+    rows = [
+        {
+            **to_row(message(f"m-{chunk}-{n}", "x" * 1000), source, drained_at),
+            **added,
+            "position": n,
+        }
+        for n in range(CHUNK_MESSAGES)
+    ]
+    fields = (pa.field(name, pa.scalar(value).type) for name, value in added.items())
+    schema = pa.schema([*map(ARROW_SCHEMA.field, [*SENDING_COLUMNS, "sent_at"]), *fields])
+    assert sorted(schema.names) == sorted(TASK_COLUMNS)
+    return pa.RecordBatch.from_pylist(rows, schema=schema)
+
+
+def live_messages() -> int:
+    return sum(isinstance(one, Message) for one in gc.get_objects())
+
+
+def test_a_task_holds_no_more_than_its_chunk_however_many_follow(tmp_path: Path) -> None:
+    model = SqsModel(Clock())
+    main = model.url_of(model.create_queue("main", {}))
+    client = client_for(model)
+    context = RunContext(RedriveOptions("a"), "p-1", main)
+    held: list[int] = []
+    before = live_messages()
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for chunk in range(1, CHUNKS + 1):
+            held.append(live_messages() - before)
+            yield rows_of(chunk)
+
+    task = SendTask(open_archive(str(tmp_path)), context, lambda _: client, "progress")
+    (tally,) = task.run(batches())
+
+    assert tally.to_pylist()[0]["count"] == CHUNKS * CHUNK_MESSAGES
+    assert max(held) <= 2 * CHUNK_MESSAGES

@@ -1,0 +1,104 @@
+"""Tables on terminals of several widths: ids can be copied, and texts can be read."""
+
+import io
+import re
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from dlq.cli.terminal import column_widths, print_table
+from tests.support.golden import assert_stored
+
+GROUPS = ("group", "count", "pending", "sent", "came back", "status", "action", "what failed")
+SPARE = ("count", "status", "sent", "came back")
+TITLE = "RuntimeError: the order has no address for this customer\n↳ body.region = eu-west-3"
+STOPPED = "KeyError: 'vat'\nstopped: 1 of 1 message came back, 0 may; decide again"
+ALIKE = "ConnectionError\n+ g-a5eb490864, 1,200, leave: ConnectionError: reset by 10.0.0.1"
+ROWS = [
+    ("g-3aa3c85d54", 1300, 1200, 0, "-", "regressed", "leave", TITLE),
+    ("g-53cb1ad25b", 18, 17, 1, 1, "stopped", "redrive, edited", STOPPED),
+    ("g-0011223344", 1, 1, 0, "-", "new", "leave", ALIKE),
+]
+PLANS = ("plan", "sent", "discarded", "restored", "in doubt", "busy", "came back")
+PLAN_ROWS = [("20261128T100000Z-4f2a000abc", 10, 2, 0, 1, 0, "-")]
+
+
+class Terminal(io.StringIO):
+    """Standard output as a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_tables_at_several_widths(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    print_table(GROUPS, ROWS, SPARE)
+    print_table(PLANS, PLAN_ROWS, ("restored", "busy", "discarded", "in doubt"))
+
+    monkeypatch.undo()
+    text = re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue())
+    lines = [line.rstrip() for line in text.splitlines()]
+    assert max(map(len, lines)) <= width
+    assert_stored("terminal_tables", f"{width} columns", "\n".join(filter(None, lines)))
+
+
+def test_what_is_printed_into_a_pipe_has_every_column(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(GROUPS, ROWS, SPARE)
+
+    heading, first, *_ = capsys.readouterr().out.splitlines()
+    assert heading.split()[:8] == [
+        "group",
+        "count",
+        "pending",
+        "sent",
+        "came",
+        "back",
+        "status",
+        "action",
+    ]
+    assert first.endswith(TITLE.replace("\n", " "))
+
+
+WORDS = st.text("abcé界-0123456789", max_size=40)
+CELLS = st.one_of(WORDS, st.lists(WORDS, max_size=6).map(" ".join))
+
+
+@given(
+    rows=st.integers(1, 6).flatmap(
+        lambda columns: st.lists(
+            st.lists(CELLS, min_size=columns, max_size=columns), min_size=1, max_size=4
+        )
+    ),
+    room=st.integers(1, 200),
+    data=st.data(),
+)
+def test_no_word_is_folded_and_what_has_room_is_there(
+    rows: list[list[str]], room: int, data: st.DataObject
+) -> None:
+    headings = [f"h{place}" for place in range(len(rows[0]))]
+    spare = data.draw(st.lists(st.sampled_from(headings), unique=True))
+
+    widths = column_widths(headings, rows, room, spare)
+
+    assert {headings[one] for one in range(len(headings)) if one not in widths} <= {*spare}
+    for place, width in widths.items():
+        cells = [row[place] for row in rows]
+        if not any(" " in cell for cell in cells):
+            assert width >= max(map(cell_len, cells))
+    total = sum(widths.values()) + 3 * (len(widths) - 1) + 2
+    # Too wide only if nothing more can be left out.
+    assert total <= room or not {headings.index(name) for name in spare} & widths.keys()
+    natural = sum(
+        max(cell_len(headings[place]), *(cell_len(row[place]) for row in rows))
+        for place in range(len(headings))
+    )
+    if natural + 3 * (len(headings) - 1) + 2 <= room:
+        assert len(widths) == len(headings)
