@@ -22,9 +22,7 @@ _PY4J_LOGS = ("py4j/java_gateway.py", "py4j/clientserver.py")
 _SHUT_DOWN = "SparkContext was shut down"
 
 _UNREADABLE_FILE = ("FAILED_READ_FILE", "CANNOT_READ_FILE")
-_RAISED_IN_A_TASK = re.compile(
-    r"^spark_reprocess\.errors\.ArchiveError: (?P<text>.+)$", re.MULTILINE
-)
+_RAISED_IN_A_TASK = re.compile(r"^dlq\.errors\.ArchiveError: (?P<text>.+)$", re.MULTILINE)
 
 
 def archive_fault_of(error: BaseException) -> ArchiveError | None:

@@ -1,7 +1,4 @@
-"""What Ctrl-C and SIGTERM stop.
-
-During sends the first signal asks the tasks to stop after their open calls. Elsewhere Ctrl-C
-cancels Spark's jobs, and the command prints one line.
+"""Ctrl-C outside sends: it cancels Spark's jobs, and the command prints one line.
 
 pyspark's own handler sends the cancellation over the connection on which the main thread waits for
 an answer. That fails with long tracebacks, so this one uses a thread of its own.
@@ -11,8 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from traceback import walk_stack
 from types import FrameType
 
@@ -22,7 +18,6 @@ from pyspark.sql import SparkSession
 CANCELLED = "SPARK_JOB_CANCELLED"
 """Spark's error condition of a cancelled job."""
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _AGAIN_SECONDS = 0.2
 _LOOKS = 50
 """How often to look for a job to cancel: a query that is still being planned has none yet, and one
@@ -85,27 +80,3 @@ def _cancelled(spark: SparkSession) -> bool:
         infos = [tracker.getJobInfo(job) for job in jobs]
         return any(info is not None and info.status == "FAILED" for info in infos)
     return bool(jobs)
-
-
-@contextmanager
-def asking_to_stop(stop: Callable[[], object]) -> Iterator[None]:
-    """Call *stop* at the first SIGINT or SIGTERM in the block; later ones have their former effect.
-
-    Only the main thread receives signals: in other threads this does nothing.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    with ExitStack() as former:
-        for number in _SIGNALS:
-            former.callback(signal.signal, number, signal.getsignal(number))
-
-        def ask(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler
-            former.close()
-            stop()
-
-        # A signal may come at once, and needs all of the above.
-        for number in _SIGNALS:
-            signal.signal(number, ask)
-        yield

@@ -2,20 +2,18 @@
 
 Under ``spark-submit`` the cluster's settings apply. From plain Python a local session is started,
 whose workers find this package and which prints errors only. A session that was there before is its
-owner's, who may run other queries in it: our settings hold while one of our verbs runs.
+owner's, who may run other queries in it: our settings hold only while ours run, see ``our_settings``.
 """
 
 import os
-import re
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import wraps
 from pathlib import Path
 from subprocess import Popen
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any
 
 import pyspark
 from pyspark import SparkConf, SparkContext, java_gateway
@@ -23,8 +21,8 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from dlq.errors import InputError
+from dlq.interrupts import asking_to_stop
 from spark_reprocess.failures import SPARK_FAILURES
-from spark_reprocess.interrupts import asking_to_stop
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -44,9 +42,6 @@ _EVERYWHERE = {
 _SPECULATION = "spark.speculation"
 """A task of a drain or a redrive that runs twice is safe, but the second run is useless, and keeps
 no rate. A session that runs cannot change it."""
-
-_WHOLE_STAGE = "spark.sql.codegen.wholeStage"
-_FACTORY_MODE = "spark.sql.codegen.factoryMode"
 
 _STOP_SECONDS = 20.0
 
@@ -75,11 +70,6 @@ _LOCAL = {
         " -XX:+ExitOnOutOfMemoryError"
     ),
 }
-
-
-def is_one_machine(master: str | None) -> bool:
-    """Whether a session with this master has the cores of one machine, and never more."""
-    return re.match(r"local(\[|$)", master or "") is not None
 
 
 def get_session() -> SparkSession:
@@ -113,39 +103,22 @@ def get_session() -> SparkSession:
     return session
 
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-def under_our_settings(
-    verb: Callable[Concatenate[SparkSession, P], T],
-) -> Callable[Concatenate[SparkSession, P], T]:
-    """Let *verb* run under our settings. However it ends, give the session back as it was."""
-
-    @wraps(verb)
-    def call(spark: SparkSession, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        names = (*_EVERYWHERE, _WHOLE_STAGE, _FACTORY_MODE)
-        before = {name: spark.conf.get(name, None) for name in names}
-        try:
-            for name, value in _EVERYWHERE.items():
-                spark.conf.set(name, value)
-            return verb(spark, *args, **kwargs)
-        finally:
-            # The session may have ended with its JVM.
-            with suppress(*SPARK_FAILURES):
-                for name, setting in before.items():
-                    if setting is None:
-                        spark.conf.unset(name)
-                    else:
-                        spark.conf.set(name, setting)
-
-    return call
-
-
-def compile_queries(spark: SparkSession, *, does_compile: bool) -> None:
-    """Say whether Spark compiles queries, until the verb ends, see ``under_our_settings``."""
-    spark.conf.set(_WHOLE_STAGE, str(does_compile).lower())
-    spark.conf.set(_FACTORY_MODE, "FALLBACK" if does_compile else "NO_CODEGEN")
+@contextmanager
+def our_settings(spark: SparkSession) -> Iterator[None]:
+    """Run the block under our settings. However it ends, give the session back as it was."""
+    before = {name: spark.conf.get(name, None) for name in _EVERYWHERE}
+    try:
+        for name, value in _EVERYWHERE.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        # The session may have ended with its JVM.
+        with suppress(*SPARK_FAILURES):
+            for name, setting in before.items():
+                if setting is None:
+                    spark.conf.unset(name)
+                else:
+                    spark.conf.set(name, setting)
 
 
 def _started_session() -> SparkSession:

@@ -72,6 +72,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as ``slow`` what `make test` leaves to `make test-all`, by folder and by fixture."""
     for item in items:
         needs_spark = "started_spark" in getattr(item, "fixturenames", ())
+        # Whoever has an engine has servers and files, too; one file shows quickly that it works.
+        needs_spark |= "engine" in getattr(item, "fixturenames", ())
         is_quick_spark = item.path.name == _QUICK_SPARK_FILE
         if _SLOW_FOLDERS & set(item.path.parts) or (needs_spark and not is_quick_spark):
             item.add_marker("slow")

@@ -1,6 +1,5 @@
-"""The verb ``drain``: Spark tasks move the messages of a parked queue into the archive."""
+"""The verb ``drain``: tasks of an engine move a parked queue's messages into the archive."""
 
-import gc
 import secrets
 import time
 from collections.abc import Iterable, Iterator
@@ -10,8 +9,6 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from dlq.archive.messages.message_store import (
     FILE_MESSAGES,
@@ -29,10 +26,10 @@ from dlq.aws.clients import (
     sqs_client,
 )
 from dlq.drain.drain_task import DrainCounts, DrainRules, DrainTask
+from dlq.engine import Engine, Work
 from dlq.errors import ArchiveError
 from dlq.progress import HowFar, Progress, silent
 from dlq_replay.aws.sqs import SqsQueue
-from spark_reprocess.session import is_one_machine, under_our_settings
 
 IN_FLIGHT_MESSAGES = 60_000
 """Half of SQS's quota of messages in flight per queue (SQS Developer Guide, message quotas): each
@@ -93,9 +90,8 @@ class DrainSummary:
     tests: int = 0
 
 
-@under_our_settings
 def drain(
-    spark: SparkSession,
+    engine: Engine,
     options: DrainOptions,
     *,
     make_client: ClientFactory = sqs_client,
@@ -127,15 +123,14 @@ def drain(
             drain_id=drain_id,
             queue_url=options.parked_queue_url,
             rules=rules_by_task(
-                options, expected, most_tasks(spark), started, is_fifo=address.is_fifo
+                options, expected, most_tasks(engine), started, is_fifo=address.is_fifo
             ),
             make_client=make_client,
         )
         how_far = HowFar(expected)
         with progress("draining", lambda: how_far.line(rows_written(archive, drain_id))):
-            # Exactly one action: each evaluation of this frame receives and deletes messages.
-            tasks = spark.range(0, len(work.rules), 1, len(work.rules))
-            rows = tasks.mapInArrow(work.run, from_arrow_schema(_COUNTS)).collect()
+            tasks = [pa.table({"task": [number]}) for number in range(len(work.rules))]
+            rows = engine.run(Work(tasks, work.run, _COUNTS)).to_pylist()
     return DrainSummary(
         drain_id=drain_id,
         archive=archive.root,
@@ -151,7 +146,7 @@ def drain(
 
 @dataclass(frozen=True, slots=True)
 class DrainWork:
-    """What Spark sends to each task; Spark calls ``run``."""
+    """What each task must know; an engine calls ``run``."""
 
     archive: Archive
     probe: Probe
@@ -162,10 +157,8 @@ class DrainWork:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the task of each number in *batches*; yield its counts."""
-        # As in the replay function: garbage collections took much time and found nothing.
-        gc.set_threshold(50_000)
         for batch in batches:
-            counts = [asdict(self._run_task(row["id"])) for row in batch.to_pylist()]
+            counts = [asdict(self._run_task(row["task"])) for row in batch.to_pylist()]
             yield pa.RecordBatch.from_pylist(counts, schema=_COUNTS)
 
     def _run_task(self, index: int) -> DrainCounts:
@@ -194,13 +187,12 @@ class DrainWork:
             ).run()
 
 
-def most_tasks(spark: SparkSession) -> int:
+def most_tasks(engine: Engine) -> int:
     """Return how many tasks are useful at most.
 
     On one machine those that begin when others have ended find nothing left. A cluster may grow.
     """
-    is_local = is_one_machine(spark.sparkContext.master)
-    return spark.sparkContext.defaultParallelism if is_local else _MOST_TASKS
+    return _MOST_TASKS if engine.may_grow else engine.slots
 
 
 def rules_by_task(

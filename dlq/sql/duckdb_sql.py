@@ -468,7 +468,7 @@ class _Writer:
             return Term(_infix(exp.NEQ, term.sql, _literal_number(0)), _FLAG)
         if (source, wanted) in _SAFE_CASTS:
             return _as(term, wanted)
-        raise _refused(node, f"a cast of {_spark_name(source)} to {target}")
+        raise _refused(node, f"a cast of {spark_name(source)} to {target}")
 
     def _call(self, node: exp.Expr, variables: _Variables) -> Term:  # noqa: C901, PLR0911, PLR0912
         name = node.name.lower()
@@ -769,7 +769,8 @@ def plain_type(kind: Kind) -> Kind:
     return kind
 
 
-def _spark_name(kind: Kind) -> str:
+def spark_name(kind: Kind) -> str:
+    """Return what Spark calls a type."""
     names = {value: name for name, value in _CAST_TYPES.items()}
     return names.get(kind, str(kind))
 
@@ -901,13 +902,13 @@ def _typed(terms: Sequence[Term], kind: Kind) -> list[Term]:
 
 def _required(node: exp.Expr, term: Term, kind: Kind) -> Term:
     if term.type not in (kind, pa.null()):
-        raise _refused(node, f"{_spark_name(term.type)} where {_spark_name(kind)} is expected")
+        raise _refused(node, f"{spark_name(term.type)} where {spark_name(kind)} is expected")
     return _as(term, kind)
 
 
 def _flag(node: exp.Expr, term: Term) -> Term:
     if term.type not in (_FLAG, pa.null()):
-        raise _refused(node, f"{_spark_name(term.type)} where a condition is expected")
+        raise _refused(node, f"{spark_name(term.type)} where a condition is expected")
     return _as(term, _FLAG)
 
 
@@ -1050,7 +1051,7 @@ def _alike(node: exp.Expr, first: Term, second: Term) -> list[Term]:
         return [Term(exp.Cast(this=term.sql, to=to), kind) for term in terms]
     unified = _unified(node, terms)
     if unified[0].type not in (*_COMPARED, pa.null()):
-        raise _refused(node, f"a comparison of {_spark_name(unified[0].type)}")
+        raise _refused(node, f"a comparison of {spark_name(unified[0].type)}")
     return unified
 
 
@@ -1065,7 +1066,7 @@ def _unified(node: exp.Expr, terms: Sequence[Term]) -> list[Term]:
         elif kinds == {pa.date32(), _TIME}:
             kinds = {_TIME}
         else:
-            names = " and ".join(sorted(map(_spark_name, kinds)))
+            names = " and ".join(sorted(map(spark_name, kinds)))
             raise _refused(node, f"{names} together")
     kind = next(iter(kinds), pa.null())
     if kind not in _NAMES:

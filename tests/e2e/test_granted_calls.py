@@ -33,6 +33,7 @@ from dlq.cli.running import main
 from dlq.redrive.readings import Probe
 from dlq.redrive.redrive import gone_objects
 from dlq.redrive.redrive_values import RedriveOptions
+from dlq.stack.glue_runs import argument_of, command_of, request_stop, store_command
 from dlq_replay.aws.breaker_table import read_deletions
 from dlq_replay.aws.returns_table import ReturnsTable
 from dlq_replay.aws.sqs import SqsQueue
@@ -40,7 +41,6 @@ from dlq_replay.wire.message import Message, SendEntry
 from functions.publish_job.handler import PACKAGE, SCRIPT, publish_job, remove_job
 from functions.reminder import handler as reminder
 from functions.replay import handler as replay
-from dlq.stack.glue_runs import argument_of, command_of, request_stop, store_command
 from tests.contract.cloudformation import Stack
 from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import (

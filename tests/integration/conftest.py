@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
     from pyspark.sql import SparkSession
 
+    from dlq.engine import Engine
     from tests.integration.desk import MakeDesk
 
 MakeQueue = Callable[..., SqsQueue]
@@ -90,6 +91,41 @@ def spark(
     return started_spark
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test with an ``engine`` on the local one; with the marker ``both_engines`` on Spark too.
+
+    The marker ``on_spark`` is for what only a job of Spark does.
+    """
+    if "engine" not in metafunc.fixturenames:
+        return
+    names = ["local"]
+    if metafunc.definition.get_closest_marker("both_engines"):
+        names = ["local", "spark"]
+    elif metafunc.definition.get_closest_marker("on_spark"):
+        names = ["spark"]
+    # Together, so that one session of Spark serves them all.
+    metafunc.parametrize("engine", names, indirect=True, scope="function")
+
+
+@pytest.fixture
+def engine(
+    request: pytest.FixtureRequest,
+    sqs_endpoint: str,
+    moto_endpoint: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> "Engine":
+    """The engine that runs the verbs of a test; see ``pytest_generate_tests``."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", sqs_endpoint)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", moto_endpoint)
+    if request.param == "spark":
+        from spark_reprocess.engine import SparkEngine  # noqa: PLC0415 - pyspark loads slowly
+
+        return SparkEngine(request.getfixturevalue("started_spark"))
+    from dlq.local_engine import LocalEngine  # noqa: PLC0415 - DuckDB loads slowly
+
+    return LocalEngine()
+
+
 @pytest.fixture
 def quick_drains(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the drains of ``run`` use short polls: the server here answers them in full."""
@@ -149,11 +185,11 @@ def archive(
 
 @pytest.fixture
 def make_desk(
-    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: "Engine", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator["MakeDesk"]:
     """Make an operator's desk, with a server of its own that can be disturbed."""
     from tests.integration.desk import set_up  # noqa: PLC0415 - pyspark loads slowly
 
     with serve_in_thread() as world:
         monkeypatch.setenv("AWS_ENDPOINT_URL", world.url)
-        yield partial(set_up, spark, world, tmp_path)
+        yield partial(set_up, engine, world, tmp_path)

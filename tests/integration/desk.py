@@ -10,6 +10,7 @@ import boto3
 
 from dlq.archive.ledger.disposition import Disposition
 from dlq.archive.storage.files import Archive
+from dlq.engine import Engine
 from dlq.redrive.redrive_values import RedriveSummary
 from dlq.run import RunOptions, RunSummary, run
 from dlq_replay.aws.sqs import SqsQueue
@@ -18,7 +19,7 @@ from local_sqs.faults import Effect, Fault
 from local_sqs.server import RunningServer
 from tests.integration.client_at import client_at
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import Spark, archive_of, entry_of, executed, parked, receive_all
+from tests.integration.spark_world import archive_of, entry_of, executed, parked, receive_all
 from tests.support.approved_plan import planned
 from tests.support.ledgers import attempts_of
 from tests.support.small_jobs import REDRIVE_ALL
@@ -30,7 +31,7 @@ SEND = "SendMessageBatch"
 class Desk:
     """Redrives from here meet what it asks the server for."""
 
-    spark: Spark
+    engine: Engine
     world: RunningServer
     archive: Archive
     plan: str
@@ -40,7 +41,7 @@ class Desk:
     def redrive(self, plan: str | None = None, **options: Any) -> RedriveSummary:
         """Carry out the plan, or another one."""
         url, chosen = self.destination.url, plan or self.plan
-        return executed(self.spark, self.archive, chosen, url, make_sender=client_at, **options)
+        return executed(self.engine, self.archive, chosen, url, make_sender=client_at, **options)
 
     def at_send(self, number: int, act: Callable[[], None]) -> None:
         """Do something when that many calls have been made, before the next is carried out."""
@@ -64,7 +65,7 @@ MakeDesk = Callable[..., Desk]
 
 
 def set_up(
-    spark: Spark,
+    engine: Engine,
     world: RunningServer,
     folder: Path,
     messages: Sequence[Message],
@@ -75,7 +76,7 @@ def set_up(
     fifo: Any = {"Attributes": {"FifoQueue": "true"}} if name.endswith(".fifo") else {}
     queue = SqsQueue(client, client.create_queue(QueueName=name, **fifo)["QueueUrl"])
     archive = archive_of(folder, messages)
-    return Desk(spark, world, archive, planned(archive), queue, messages)
+    return Desk(engine, world, archive, planned(archive), queue, messages)
 
 
 def standard(count: int) -> list[Message]:
@@ -86,9 +87,9 @@ class ScheduledRuns:
     """A parked and a main queue, an archive and a policy, and runs over them."""
 
     def __init__(
-        self, spark: Spark, make_queue: MakeQueue, folder: Path, policy: str = REDRIVE_ALL
+        self, engine: Engine, make_queue: MakeQueue, folder: Path, policy: str = REDRIVE_ALL
     ) -> None:
-        self.spark = spark
+        self.engine = engine
         self.make_queue = make_queue
         self.parked = make_queue("parked")
         self.main = make_queue("main")
@@ -112,4 +113,4 @@ class ScheduledRuns:
         return RunOptions(**{**usual, **changes})
 
     def run(self, **changes: Any) -> RunSummary:
-        return run(self.spark, self.options(**changes))
+        return run(self.engine, self.options(**changes))

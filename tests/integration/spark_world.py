@@ -1,4 +1,4 @@
-"""Archives and clients for the tests of the job; importable by Spark's workers."""
+"""Archives and clients for the tests of verbs; importable by Spark's workers."""
 
 import json
 import time
@@ -14,6 +14,7 @@ from dlq.archive.messages.message_store import write_messages
 from dlq.archive.storage.files import Archive, open_archive
 from dlq.archive.storage.local import LocalArchive
 from dlq.aws.clients import ClientFactory, sqs_sender
+from dlq.engine import Engine
 from dlq.explain.analyze import AnalyzeOptions, analyze
 from dlq.explain.findings import Findings
 from dlq.redrive.redrive import redrive
@@ -105,17 +106,17 @@ def recorded_as_sent(archive: Archive, message_id: str, new_message_id: str = ""
     settle(archive, plan_id, sent, "run-0", time.time(), new_message_id=new_message_id)
 
 
-def analyzed(spark: Spark, archive: Archive, **options: Any) -> Findings:
-    return analyze(spark, AnalyzeOptions(archive.root, **options))
+def analyzed(engine: Engine, archive: Archive, **options: Any) -> Findings:
+    return analyze(engine, AnalyzeOptions(archive.root, **options))
 
 
-def reported(spark: Spark, archive: Archive, action: str = "redrive") -> str:
+def reported(engine: Engine, archive: Archive, action: str = "redrive") -> str:
     """Analyze; set the action of each group in the plan of the report; return its path."""
-    return str(approve(Path(analyzed(spark, archive).plan_path), action))
+    return str(approve(Path(analyzed(engine, archive).plan_path), action))
 
 
 def executed(
-    spark: Spark,
+    engine: Engine,
     archive: Archive,
     plan: str,
     url: str,
@@ -125,4 +126,4 @@ def executed(
 ) -> RedriveSummary:
     fixed = {"execute": True, "reason": "it is fixed", "tasks": 2, "ramp": False}
     chosen = RedriveOptions(archive.root, plan, url, **{**fixed, **options})
-    return redrive(spark, chosen, make_sender=make_sender, clock=Clock(now_seconds))
+    return redrive(engine, chosen, make_sender=make_sender, clock=Clock(now_seconds))

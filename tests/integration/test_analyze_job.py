@@ -14,13 +14,14 @@ import pytest
 from dlq.archive.messages import frames
 from dlq.archive.messages.frames import read_archive
 from dlq.cli.running import main
+from dlq.engine import Engine
 from dlq.explain.findings import ReplayCount, format_predicate
 from dlq.explain.outputs import GROUPS_SCHEMA
 from dlq.plan.plan_file import find_plan
 from dlq.plan.reading import read_plan
 from dlq_replay.wire.context import FailureError
 from spark_reprocess.allowed_sql import matching
-from tests.integration.spark_world import Spark, analyzed, archive_of, parked
+from tests.integration.spark_world import analyzed, archive_of, parked
 from tests.support.builders import NOW, context, message, text
 from tests.support.event_faults import FAULTS, dead_letters
 from tests.support.findings_builder import HOSTILE_TEXTS
@@ -36,11 +37,11 @@ def files(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.usefixtures("files")
-def test_report_says_what_failed_and_why(spark: Spark, tmp_path: Path) -> None:
+def test_report_says_what_failed_and_why(engine: Engine, tmp_path: Path) -> None:
     secret = message("m-x", "mail bob@example.com", SentTimestamp="1700000000123")
     archive = archive_of(tmp_path, [*(parked(n) for n in range(4)), parked(5, "too_old"), secret])
 
-    findings = analyzed(spark, archive, masks=("Order",))
+    findings = analyzed(engine, archive, masks=("Order",))
 
     groups = {group.title: group for group in findings.groups}
     assert list(groups) == [
@@ -72,7 +73,7 @@ def test_report_says_what_failed_and_why(spark: Spark, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("files")
 def test_a_condition_and_a_time_narrow_what_is_analysed_and_planned(
-    spark: Spark, tmp_path: Path
+    engine: Engine, tmp_path: Path
 ) -> None:
     old, new = ({"SentTimestamp": str(1000 * (NOW + seconds))} for seconds in (0, 60))
     letters = [parked(n, **new) for n in range(4)]
@@ -81,7 +82,7 @@ def test_a_condition_and_a_time_narrow_what_is_analysed_and_planned(
     given = "parked_reason = 'too_old' AND attributes['own-text'].string_value = 'grüße' -- ours"
     since = datetime.fromtimestamp(NOW + 60, UTC)
 
-    findings = analyzed(spark, archive, where=given, since=since)
+    findings = analyzed(engine, archive, where=given, since=since)
 
     condition = f"sent_at >= timestamp '{since:%Y-%m-%d %H:%M:%S}Z' AND ({given}\n)"
     assert (findings.messages, findings.where) == (1, condition)
@@ -91,20 +92,20 @@ def test_a_condition_and_a_time_narrow_what_is_analysed_and_planned(
 
 
 def test_last_plan_is_the_newest_also_where_a_clock_is_ahead_with_the_same_samples(
-    spark: Spark, tmp_path: Path
+    engine: Engine, tmp_path: Path
 ) -> None:
     archive = archive_of(tmp_path, [parked(n, ("too_old", "x")[n % 2]) for n in range(40)])
-    first = analyzed(spark, archive)
+    first = analyzed(engine, archive)
     archive.write("reports/20991231T000000Z-00000abcdef/plan.yaml", b"")
 
-    found = analyzed(spark, archive)
+    found = analyzed(engine, archive)
 
     assert find_plan(archive, None).path == found.plan_path
     assert [one.samples for one in found.groups] == [one.samples for one in first.groups]
 
 
 def test_nothing_of_a_body_is_shown_without_samples(
-    spark: Spark, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     texts = ("dear mona lisa", '"a letter from mona lisa"', base64.b64encode(b"ask mona lisa"))
     bodies = [*(str(one, "utf-8") if isinstance(one, bytes) else one for one in texts)]
@@ -171,7 +172,7 @@ ODD_BODIES = (
 
 
 def test_every_message_is_in_a_group_whatever_a_stranger_sent(
-    spark: Spark, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # SQS takes no half characters, and no empty body.
     hostile = [one for one in HOSTILE_TEXTS if one and "\ud800" not in one]
@@ -207,14 +208,14 @@ HALF_A_TOKEN = "eyJ-"
 MEGABYTE = 1024 * 1024
 
 
-def test_one_message_does_not_stall_the_analysis(spark: Spark, tmp_path: Path) -> None:
+def test_one_message_does_not_stall_the_analysis(engine: Engine, tmp_path: Path) -> None:
     slow = HALF_A_TOKEN * (MEGABYTE // len(HALF_A_TOKEN))
     note = f"{'note ' * 30}bob@example.com {'note ' * 300_000}"
     attributes = {"a-note": text(slow), "b-note": text(note)}
     comments = message("m-2", "<!---->" * (MEGABYTE // 7))
     archive = archive_of(tmp_path, [message("m-1", "{}", attributes), comments])
 
-    findings = analyzed(spark, archive, masks=("C-[0-9]+",))
+    findings = analyzed(engine, archive, masks=("C-[0-9]+",))
 
     samples = [one for group in findings.groups for one in group.samples]
     shown = next(one for one in samples if one.message_id == "m-1").attributes
@@ -225,7 +226,9 @@ def test_one_message_does_not_stall_the_analysis(spark: Spark, tmp_path: Path) -
 
 
 @pytest.mark.usefixtures("files")
-def test_first_lead_is_the_cause_and_its_condition_selects_it(spark: Spark, tmp_path: Path) -> None:
+def test_first_lead_is_the_cause_and_its_condition_selects_it(
+    engine: Engine, tmp_path: Path
+) -> None:
     by_name = {fault.name: fault for fault in FAULTS}
     faults = [by_name["field missing inside"], by_name["dependency"]]
     letters = dead_letters(2, healthy=250, faults=faults, of_each=50)
@@ -241,12 +244,12 @@ def test_first_lead_is_the_cause_and_its_condition_selects_it(spark: Spark, tmp_
         ],
     )
 
-    first, second = analyzed(spark, archive).groups[:2]
+    first, second = analyzed(engine, archive).groups[:2]
 
     claims = {format_predicate(group.leads[0]): group.leads[0] for group in (first, second)}
     assert set(claims) == {"body.shop.owner.url is missing", "body.region = ap"}
     missing = claims["body.shop.owner.url is missing"]
-    rows = matching(read_archive(spark, archive), missing.condition)
+    rows = matching(read_archive(engine, archive), missing.condition)
     assert rows.count() == sum(one.fault == faults[0].name for one in letters)
 
 
@@ -259,7 +262,7 @@ def test_first_lead_is_the_cause_and_its_condition_selects_it(spark: Spark, tmp_
     ],
 )
 def test_wrong_condition_is_one_sentence_without_a_body(
-    spark: Spark, tmp_path: Path, where: str, sentence: str, capfd: pytest.CaptureFixture[str]
+    engine: Engine, tmp_path: Path, where: str, sentence: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     archive = archive_of(tmp_path, [message("m-1", "very secret")])
 

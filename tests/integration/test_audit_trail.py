@@ -10,8 +10,9 @@ from dlq.archive.ledger.claims import attempt_names
 from dlq.archive.ledger.erasures import erasures
 from dlq.archive.storage.files import Archive
 from dlq.cli.running import main
+from dlq.engine import Engine
 from tests.integration.conftest import Capture, MakeQueue
-from tests.integration.spark_world import Spark, archive_of, executed, parked
+from tests.integration.spark_world import archive_of, executed, parked
 from tests.support.approved_plan import planned
 from tests.support.glue_run import run_on_glue
 
@@ -37,7 +38,7 @@ def records(archive: Archive) -> list[dict[str, Any]]:
 
 
 def test_a_redrive_records_whose_credentials_it_had_and_which_job_run_it_was(
-    spark: Spark,
+    engine: Engine,
     make_queue: MakeQueue,
     archive: Archive,
     monkeypatch: pytest.MonkeyPatch,
@@ -73,7 +74,7 @@ def test_a_redrive_records_whose_credentials_it_had_and_which_job_run_it_was(
 
 
 def test_a_redrive_goes_on_where_sts_cannot_be_reached_and_says_so(
-    spark: Spark,
+    engine: Engine,
     make_queue: MakeQueue,
     archive: Archive,
     monkeypatch: pytest.MonkeyPatch,
@@ -81,7 +82,7 @@ def test_a_redrive_goes_on_where_sts_cannot_be_reached_and_says_so(
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:1")
 
-    sent = executed(spark, archive, planned(archive), make_queue("main").url)
+    sent = executed(engine, archive, planned(archive), make_queue("main").url)
 
     assert sent.count("sent") == 3
     (record,) = records(archive)
@@ -91,7 +92,7 @@ def test_a_redrive_goes_on_where_sts_cannot_be_reached_and_says_so(
     assert "    caller       unknown (EndpointConnectionError" in capsys.readouterr().out
 
 
-def test_a_restore_is_recorded(spark: Spark, make_queue: MakeQueue, archive: Archive) -> None:
+def test_a_restore_is_recorded(engine: Engine, make_queue: MakeQueue, archive: Archive) -> None:
     queue = make_queue("parked")
     place = ["--archive", archive.root, "--parked-queue-url", queue.url]
 

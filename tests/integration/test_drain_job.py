@@ -10,21 +10,22 @@ import pytest
 from dlq.archive.messages.message_store import FILE_MESSAGES
 from dlq.cli.running import main
 from dlq.drain.drain import DrainOptions, drain, rules_by_task
+from dlq.engine import Engine
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import Spark, entry_of, parked, receive_all
+from tests.integration.spark_world import entry_of, parked, receive_all
 from tests.support.small_jobs import DRAIN
 
 
 @pytest.mark.parametrize("url", ["parked", "http://127.0.0.1:1/123456789012/parked"])
 def test_queue_that_is_not_there_exits_with_two(
-    spark: Spark, tmp_path: Path, url: str, capsys: pytest.CaptureFixture[str]
+    engine: Engine, tmp_path: Path, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*DRAIN, "--archive", str(tmp_path), "--parked-queue-url", url]) == 2
     assert capsys.readouterr().err.startswith("dlq: --parked-queue-url")
 
 
 def test_tasks_share_a_limit_and_progress_says_how_far_how_fast_and_what_is_left(
-    spark: Spark, make_queue: MakeQueue, tmp_path: Path
+    engine: Engine, make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     source = make_queue("parked")
     source.send([entry_of(parked(n)) for n in range(10)])
@@ -37,7 +38,7 @@ def test_tasks_share_a_limit_and_progress_says_how_far_how_fast_and_what_is_left
         seen.append(status())
 
     options = DrainOptions(source.url, str(tmp_path), tasks=2, limit=7, wait_seconds=0)
-    drain(spark, options, progress=watched)
+    drain(engine, options, progress=watched)
 
     assert seen[:2] == ["draining", "0 of 7 messages, 0/s"]
     assert re.fullmatch(r"7 of 7 messages, [\d,.]+/s", seen[2])

@@ -8,11 +8,12 @@ from textwrap import indent
 import pytest
 
 from dlq.cli.running import main
+from dlq.engine import Engine
 from dlq.errors import InputError
 from dlq_replay.wire.attributes import MessageAttribute
 from tests.integration.conftest import MakeQueue
 from tests.integration.desk import MakeDesk
-from tests.integration.spark_world import OWN, Spark, archive_of, bodies, parked, receive_all
+from tests.integration.spark_world import OWN, archive_of, bodies, parked, receive_all
 from tests.support.approved_plan import planned
 from tests.support.builders import context, filler, message, text
 from tests.support.ledgers import attempts_of
@@ -66,7 +67,7 @@ def test_edited_copy_carries_what_the_plan_says_and_its_origin_and_the_ledger_na
 
 
 def test_message_that_the_edit_does_not_fit_is_left_and_named(
-    spark: Spark, make_queue: MakeQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    engine: Engine, make_queue: MakeQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     destination = make_queue("main", MaximumMessageSize="1024")
     origin = context(first_id="f", reason="attempts_exhausted")
@@ -99,7 +100,7 @@ def test_message_that_the_edit_does_not_fit_is_left_and_named(
 
 
 def test_dry_run_shows_some_messages_before_and_after(
-    spark: Spark,
+    engine: Engine,
     make_queue: MakeQueue,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],

@@ -17,6 +17,7 @@ from dlq.archive.messages.frames import column_texts, read_archive
 from dlq.archive.storage.files import Archive, open_archive
 from dlq.aws.clients import aws_client
 from dlq.cli.running import main
+from dlq.engine import Engine
 from dlq.erase import erase as erase_module
 from dlq.erase.erase import EraseOptions, EraseSummary, erase
 from dlq.errors import ArchiveError, BusyError, InputError
@@ -28,7 +29,6 @@ from dlq_replay.wire.context import FailureError
 from dlq_replay.wire.message import SendEntry
 from tests.integration.conftest import Capture, MakeQueue
 from tests.integration.spark_world import (
-    Spark,
     analyzed,
     archive_of,
     bodies,
@@ -47,13 +47,13 @@ from tests.support.small_jobs import ANALYZE, DRAIN
 LATER = "20261122T000000Z-000000"
 
 
-def erased(spark: Spark, archive: Archive, *ids: str, **options: object) -> EraseSummary:
+def erased(engine: Engine, archive: Archive, *ids: str, **options: object) -> EraseSummary:
     fixed: dict[str, object] = {"execute": True, "reason": "asked to", **options}
-    return erase(spark, EraseOptions(archive.root, ids, **fixed))  # type: ignore[arg-type]
+    return erase(engine, EraseOptions(archive.root, ids, **fixed))  # type: ignore[arg-type]
 
 
-def ids_in(spark: Spark, archive: Archive) -> list[str]:
-    return sorted(column_texts(read_archive(spark, archive).select("message_id")))
+def ids_in(engine: Engine, archive: Archive) -> list[str]:
+    return sorted(column_texts(read_archive(engine, archive).select("message_id")))
 
 
 def everything(archive: Archive) -> bytes:
@@ -61,45 +61,45 @@ def everything(archive: Archive) -> bytes:
 
 
 def test_every_copy_of_a_dead_letter_goes_and_plans_go_on_with_the_rest(
-    spark: Spark, make_queue: MakeQueue, tmp_path: Path
+    engine: Engine, make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     destination = make_queue("main")
     jane = message("m-jane", '{"name":"Jane"}', context(first_id="f-jane"))
     archive = archive_of(tmp_path, [parked(0), jane])
     archive_of(tmp_path, [parked(2), jane, parked(4)])
-    plan = reported(spark, archive)
+    plan = reported(engine, archive)
     again = message("m-jane-2", '{"name":"Jane"}', context(first_id="f-jane", plan_id="p-0"))
     archive_of(tmp_path, [again, parked(6)], drain_id=LATER)
     assert b"Jane" in everything(archive)
 
-    summary = erased(spark, archive, "m-jane", "m-nobody")
+    summary = erased(engine, archive, "m-jane", "m-nobody")
 
     assert (summary.messages, summary.rows, summary.unknown_ids) == (2, 3, ("m-nobody",))
-    assert ids_in(spark, archive) == ["m-000", "m-002", "m-004", "m-006"]
+    assert ids_in(engine, archive) == ["m-000", "m-002", "m-004", "m-006"]
     assert b"Jane" not in everything(archive)
     left = {path.split("/")[2] for path in archive.list("reports")}
     assert left == {"plan.yaml", "messages.parquet"}
     assert erasures(archive, unfinished=True) == []
 
-    sent = executed(spark, archive, plan, destination.url)
+    sent = executed(engine, archive, plan, destination.url)
 
     assert sent.count("sent") == 3
     assert sorted(bodies(receive_all(destination))) == [parked(n).body for n in (0, 2, 4)]
     assert "1 message of the plan is gone: erased or expired" in sent.notes
-    assert erased(spark, archive, "m-jane").messages == 0
+    assert erased(engine, archive, "m-jane").messages == 0
     assert unnamed_files(tmp_path / "archive") == []
 
 
-def test_condition_is_not_written_down(spark: Spark, tmp_path: Path, capsys: Capture) -> None:
+def test_condition_is_not_written_down(engine: Engine, tmp_path: Path, capsys: Capture) -> None:
     archive = archive_of(tmp_path, [parked(n) for n in range(4)])
     argv = ["erase", "--archive", archive.root, "--where", "body like '%\"id\": 3}%'"]
 
     assert main(argv) == 0
     assert "dry run: nothing was erased" in capsys.readouterr().out
-    assert len(ids_in(spark, archive)) == 4
+    assert len(ids_in(engine, archive)) == 4
     assert main([*argv, "--execute", "--reason", "asked to"]) == 0
     assert "erased 1 rows" in capsys.readouterr().out
-    assert ids_in(spark, archive) == ["m-000", "m-001", "m-002"]
+    assert ids_in(engine, archive) == ["m-000", "m-001", "m-002"]
     assert b"like" not in everything(archive)
     assert main(argv[:3]) == 2
     assert "needs --id or --where or --older-than-days" in capsys.readouterr().err
@@ -129,7 +129,7 @@ def texts(archive: Archive) -> dict[Path, str]:
 
 
 def test_no_file_of_the_archive_quotes_an_erased_message_or_a_condition(
-    spark: Spark, make_queue: MakeQueue, tmp_path: Path, capfd: Capture
+    engine: Engine, make_queue: MakeQueue, tmp_path: Path, capfd: Capture
 ) -> None:
     """Results of runs on AWS Glue stay, and so does the log."""
     main_queue, parked_queue = make_queue("main"), make_queue("parked")
@@ -173,13 +173,13 @@ def test_no_file_of_the_archive_quotes_an_erased_message_or_a_condition(
     erase_words = ("--where", BY_NAME, "--execute", "--reason", "request 17")
     assert main(["erase", "--archive", archive.root, *erase_words]) == 0
 
-    assert len(ids_in(spark, archive)) == 1
+    assert len(ids_in(engine, archive)) == 1
     assert [path for path, one in texts(archive).items() if NAME in one] == []
     logged = capfd.readouterr()
     assert NAME not in logged.out + logged.err
 
 
-def test_half_written_file_of_a_killed_drain_goes_too(spark: Spark, tmp_path: Path) -> None:
+def test_half_written_file_of_a_killed_drain_goes_too(engine: Engine, tmp_path: Path) -> None:
     archive = archive_of(tmp_path, [parked(0), message("m-jane", "Jane")])
     assert b"Jane" in everything(archive)
     half_written = tmp_path / "messages" / f"drain={LATER}" / ".writing-x"
@@ -187,15 +187,15 @@ def test_half_written_file_of_a_killed_drain_goes_too(spark: Spark, tmp_path: Pa
     half_written.write_text("Jane")
 
     with pytest.raises(ArchiveError, match="is being written"):
-        erased(spark, archive, "m-jane")
+        erased(engine, archive, "m-jane")
     os.utime(half_written, (NOW, NOW))
-    erased(spark, archive, "m-000")
+    erased(engine, archive, "m-000")
 
     assert b"Jane" not in everything(archive)
 
 
 def test_a_plan_s_condition_that_names_the_person_goes_and_the_plan_goes_on(
-    spark: Spark, make_queue: MakeQueue, tmp_path: Path
+    engine: Engine, make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     destination = make_queue("main")
     jane = message("m-jane", '{"name":"Jane"}', context(first_id="f-jane"))
@@ -206,19 +206,19 @@ def test_a_plan_s_condition_that_names_the_person_goes_and_the_plan_goes_on(
     for path in (of_others, of_jane):
         assert "Jane" in Path(path).read_text()
 
-    erased(spark, archive, "m-jane")
+    erased(engine, archive, "m-jane")
 
     assert b"Jane" not in everything(archive)
-    sent = executed(spark, archive, of_others, destination.url)
+    sent = executed(engine, archive, of_others, destination.url)
     assert sent.count("sent") == 2
     assert sorted(bodies(receive_all(destination))) == [parked(n).body for n in (0, 2)]
-    nothing = executed(spark, archive, of_jane, destination.url, execute=False)
+    nothing = executed(engine, archive, of_jane, destination.url, execute=False)
     assert [group.counts for group in nothing.groups] == [{}]
 
 
 @pytest.mark.usefixtures("quick_locks")
 def test_an_analysis_that_goes_on_keeps_an_erase_away_and_its_report_is_found_later(
-    spark: Spark, tmp_path: Path
+    engine: Engine, tmp_path: Path
 ) -> None:
     archive = archive_of(tmp_path, [parked(0), message("m-jane", "Jane was here")])
     refusals: list[str] = []
@@ -229,13 +229,13 @@ def test_an_analysis_that_goes_on_keeps_an_erase_away_and_its_report_is_found_la
         yield
         if label == "looking for leads":
             try:
-                erased(spark, archive, "m-jane")
+                erased(engine, archive, "m-jane")
             except BusyError as error:
                 refusals.append(str(error))
 
-    analyze(spark, AnalyzeOptions(archive.root), progress=erase_meanwhile)
+    analyze(engine, AnalyzeOptions(archive.root), progress=erase_meanwhile)
     assert b"Jane" in everything(archive)
-    erased(spark, archive, "m-jane")
+    erased(engine, archive, "m-jane")
 
     assert b"Jane" not in everything(archive)
     assert len(refusals) == 1
@@ -262,7 +262,7 @@ def recorded_failures(table: str) -> list[str]:
 
 
 def test_recorded_failures_go_by_every_id_that_is_known(
-    spark: Spark, table: str, tmp_path: Path, capsys: Capture
+    engine: Engine, table: str, tmp_path: Path, capsys: Capture
 ) -> None:
     jane = message("m-jane", "Jane", context(first_id="f-jane", last_id="l-jane"))
     archive = archive_of(tmp_path, [parked(0), jane])
@@ -273,7 +273,7 @@ def test_recorded_failures_go_by_every_id_that_is_known(
 
     assert main([*argv, "--failure-table", "no-such-table", "--execute"]) == 2
     assert "--failure-table no-such-table: ResourceNotFound" in capsys.readouterr().err
-    assert len(ids_in(spark, archive)) == 2
+    assert len(ids_in(engine, archive)) == 2
     assert main([*argv, "--failure-table", table]) == 0
     printed = capsys.readouterr().out
     assert "4 recorded failures in the failure table\ndry run: nothing was erased" in printed
@@ -286,7 +286,7 @@ def test_recorded_failures_go_by_every_id_that_is_known(
 
 
 def test_recorded_failures_of_an_erasure_that_died_go_with_the_next(
-    spark: Spark, table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jane = message("m-jane", "Jane", context(first_id="f-jane"))
     archive = archive_of(tmp_path, [parked(0), parked(2), jane])
@@ -297,10 +297,10 @@ def test_recorded_failures_of_an_erasure_that_died_go_with_the_next(
     with monkeypatch.context() as patch:
         patch.setattr(erase_module, "_delete_recorded", die)
         with pytest.raises(KeyboardInterrupt):
-            erased(spark, archive, "m-jane", failure_table=table)
+            erased(engine, archive, "m-jane", failure_table=table)
     assert len(recorded_failures(table)) == 3
 
-    erased(spark, archive, "m-000")
+    erased(engine, archive, "m-000")
 
     assert recorded_failures(table) == ["somebody-else"]
     assert erasures(archive, unfinished=True) == []
@@ -317,7 +317,7 @@ def expired_a_month_later(archive: Archive) -> EraseSummary:
 
 
 def test_archive_of_which_all_expired_can_be_analyzed_restored_and_filled_again(
-    spark: Spark, make_queue: MakeQueue, tmp_path: Path
+    engine: Engine, make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     destination, back = make_queue("main"), make_queue("parked")
     archive = archive_of(tmp_path, [parked(0), parked(2)])
@@ -327,10 +327,10 @@ def test_archive_of_which_all_expired_can_be_analyzed_restored_and_filled_again(
 
     # A drain that was killed had archived a message without deleting it: it comes again.
     archive_of(tmp_path, [parked(0)], drain_id=NEXT_DRAIN)
-    plan = analyzed(spark, archive).plan_path
-    again = executed(spark, archive, plan, destination.url)
+    plan = analyzed(engine, archive).plan_path
+    again = executed(engine, archive, plan, destination.url)
     restored = restore(
-        spark,
+        engine,
         RestoreOptions(
             archive.root, back.url, include_foreign=True, execute=True, reason="try again"
         ),
@@ -341,7 +341,7 @@ def test_archive_of_which_all_expired_can_be_analyzed_restored_and_filled_again(
 
 
 def test_erase_finds_the_reports_that_quote_a_message_that_expired(
-    spark: Spark, make_queue: MakeQueue, tmp_path: Path
+    engine: Engine, make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     """Asked for by its own id, by its first id, and by the id of a copy that came later."""
     destination = make_queue("main")
@@ -349,10 +349,10 @@ def test_erase_finds_the_reports_that_quote_a_message_that_expired(
     joan = message("m-joan", "Joan was here", context(first_id="f-joan"))
     judy = message("m-judy", "Judy was here", context(first_id="f-judy"))
     archive = archive_of(tmp_path, [parked(0), jane, joan, judy])
-    plan = analyzed(spark, archive).plan_path
+    plan = analyzed(engine, archive).plan_path
     approve(Path(plan))
     where = "message_id IN ('m-jane', 'm-joan', 'm-judy')"
-    assert executed(spark, archive, plan, destination.url, where=where).count("sent") == 3
+    assert executed(engine, archive, plan, destination.url, where=where).count("sent") == 3
     expired_a_month_later(archive)
     again = message("m-judy-2", "Judy", context(first_id="f-judy", plan_id="p-0"))
     archive_of(tmp_path, [again], drain_id=NEXT_DRAIN)
@@ -361,11 +361,11 @@ def test_erase_finds_the_reports_that_quote_a_message_that_expired(
 
     asked = ("m-jane", "f-joan", "m-judy-2")
     options = EraseOptions(archive.root, asked, execute=True, reason="asked to")
-    summary = erase(spark, options)
+    summary = erase(engine, options)
 
     assert (summary.expired, summary.unknown_ids) == (3, ())
     for name in (b"Jane", b"Joan", b"Judy"):
         assert name not in everything(archive)
-    assert erase(spark, options).is_empty
+    assert erase(engine, options).is_empty
     with pytest.raises(InputError, match="collect --only analyze"):
-        executed(spark, archive, plan, destination.url)
+        executed(engine, archive, plan, destination.url)

@@ -22,7 +22,7 @@ from dlq.stack.glue_runs import store_command
 from dlq_replay.wire.message import Message
 from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import as_list
-from tests.integration.spark_world import Spark, analyzed, parked
+from tests.integration.spark_world import analyzed, parked
 from tests.support.builders import NOW, context, message, queue_url
 from tests.support.failure_table import create_failure_table
 from tests.support.ledgers import settle

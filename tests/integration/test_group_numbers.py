@@ -5,17 +5,17 @@ from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
+from dlq.engine import Engine
 from dlq.explain.groups import different_messages, group_rows, tallies
-from tests.integration.spark_world import Spark
 
 _COLUMNS = (
     "group_id string, parked_reason string, source_queue string, replay_count long, sent long"
 )
 
 
-def tallied(spark: Spark, rows: list[tuple[Any, ...]]) -> set[tuple[Any, ...]]:
+def tallied(engine: Engine, rows: list[tuple[Any, ...]]) -> set[tuple[Any, ...]]:
     arn = F.lit(None).cast("string")
-    slim = spark.createDataFrame(rows, _COLUMNS).withColumn("source_arn", arn)
+    slim = engine.createDataFrame(rows, _COLUMNS).withColumn("source_arn", arn)
     slim = slim.withColumn("sent_at", F.timestamp_seconds("sent"))
     counted = tallies(slim, F.col("sent")).to_pylist()
     found = {(row["group_id"], row["column"], row["value"], row["count"]) for row in counted}
@@ -23,7 +23,7 @@ def tallied(spark: Spark, rows: list[tuple[Any, ...]]) -> set[tuple[Any, ...]]:
     return found
 
 
-def test_each_column_is_counted_by_itself_and_an_absent_value_is_one(spark: Spark) -> None:
+def test_each_column_is_counted_by_itself_and_an_absent_value_is_one(engine: Engine) -> None:
     rows = [
         ("g1", None, "orders", 3, 10),
         ("g1", "too_old", None, 3, 11),
@@ -31,7 +31,7 @@ def test_each_column_is_counted_by_itself_and_an_absent_value_is_one(spark: Spar
         ("g2", "too_old", "orders", 4, 10),
     ]
 
-    assert tallied(spark, rows) == {
+    assert tallied(engine, rows) == {
         ("g1", "reason", "parked_by_sqs", 1),
         ("g1", "reason", "too_old", 2),
         ("g1", "source", "orders", 1),
@@ -48,11 +48,11 @@ def test_each_column_is_counted_by_itself_and_an_absent_value_is_one(spark: Spar
     }
 
 
-def test_of_many_values_the_most_frequent_are_kept(spark: Spark) -> None:
+def test_of_many_values_the_most_frequent_are_kept(engine: Engine) -> None:
     rare = [("g1", "too_old", "orders", number, 0) for number in range(150)]
     frequent = [("g1", "too_old", "orders", 149, 0)] * 2
 
-    found = tallied(spark, [*rare, *frequent])
+    found = tallied(engine, [*rare, *frequent])
 
     counts = {value: count for _, column, value, count in found if column == "replay_count"}
     assert len(counts) == 100
@@ -73,14 +73,14 @@ def slim_row(number: int, group_id: str = "g1", body_bytes: int = 100) -> tuple[
     return (f"m-{number:03d}", sent_at, seen_at, body_bytes, group_id, first_id)
 
 
-def test_a_group_s_numbers_are_those_of_its_messages(spark: Spark) -> None:
+def test_a_group_s_numbers_are_those_of_its_messages(engine: Engine) -> None:
     sizes = [*range(1, 100), 5000]
     for shown, other in ((11, 0), (12, 99)):
         sizes[shown], sizes[other] = sizes[other], sizes[shown]
     rows = [slim_row(number, body_bytes=size) for number, size in enumerate(sizes)]
     rows.append(("other", None, None, 7, "g2", "m-1"))
 
-    slim = spark.createDataFrame(rows, _SLIM)
+    slim = engine.createDataFrame(rows, _SLIM)
     groups = group_rows(slim)
     first, second = groups
 
@@ -100,11 +100,11 @@ def test_a_group_s_numbers_are_those_of_its_messages(spark: Spark) -> None:
     assert [one["body_bytes_sum"] for one in groups] == [sum(sizes), 7]
 
 
-def test_the_largest_come_first_and_equals_by_their_id(spark: Spark) -> None:
+def test_the_largest_come_first_and_equals_by_their_id(engine: Engine) -> None:
     rows = [slim_row(n, group_id) for n, group_id in enumerate(["b", "a", "c", "c", "d"])]
 
-    groups = group_rows(spark.createDataFrame(rows, _SLIM))
+    groups = group_rows(engine.createDataFrame(rows, _SLIM))
 
     assert [group["group_id"] for group in groups] == ["c", "a", "b", "d"]
-    none = spark.createDataFrame([], _SLIM)
+    none = engine.createDataFrame([], _SLIM)
     assert (group_rows(none), different_messages(none)) == ([], 0)

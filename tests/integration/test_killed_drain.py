@@ -13,13 +13,13 @@ import pytest
 from dlq.archive.messages.frames import read_archive
 from dlq.archive.storage.files import open_archive
 from dlq.drain.drain import DrainOptions, drain
+from dlq.engine import Engine
 from local_sqs.clock import VirtualClock
 from local_sqs.faults import Effect, Fault
 from local_sqs.model import SqsModel
 from local_sqs.model_queue import ModelQueue
 from local_sqs.server import serve_in_thread
 from tests.integration.client_at import client_at
-from tests.integration.spark_world import Spark
 from tests.support.builders import entry
 from tests.support.needs import needs_proc
 from tests.support.processes import Family
@@ -44,7 +44,7 @@ RECEIVE, DELETE = "ReceiveMessage", "DeleteMessageBatch"
     ],
 )
 def test_killed_job_is_completed_by_the_next(
-    spark: Spark, tmp_path: Path, suffix: str, fault: Fault
+    engine: Engine, tmp_path: Path, suffix: str, fault: Fault
 ) -> None:
     model, family = SqsModel(clock := VirtualClock()), Family()
 
@@ -83,12 +83,12 @@ def test_killed_job_is_completed_by_the_next(
         with model.changed:
             clock.advance(HIDDEN_SECONDS)
         options = DrainOptions(parked.url, str(tmp_path), tasks=2, wait_seconds=1)
-        summary = drain(spark, options, make_client=client_at)
+        summary = drain(engine, options, make_client=client_at)
 
         assert summary.stopped_by == ()
         assert waiting() == set()
     assert _archived(tmp_path) == sent
-    rows = read_archive(spark, open_archive(str(tmp_path))).select("message_id").collect()
+    rows = read_archive(engine, open_archive(str(tmp_path))).select("message_id").collect()
     assert sorted(row["message_id"] for row in rows) == sorted(sent)
 
 

@@ -12,11 +12,12 @@ import pytest
 from dlq.archive.messages import frames
 from dlq.archive.storage.files import Archive
 from dlq.cli.running import main
+from dlq.engine import Engine
 from dlq.erase.erase import EraseOptions, erase
 from dlq.explain import log_search
 from dlq.explain.logs.reading import LogReading
 from dlq_replay.rules.failures import Failure
-from tests.integration.spark_world import Spark, analyzed, archive_of, parked
+from tests.integration.spark_world import analyzed, archive_of, parked
 from tests.support.builders import NOW, context, message
 
 SENT = str(NOW * 1000)
@@ -61,7 +62,7 @@ def log(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("few_files", [frames.FEW_FILES, 0])
 def test_a_group_is_known_by_the_error_of_the_log_and_stays_so(
-    spark: Spark,
+    engine: Engine,
     archive: Archive,
     log: str,
     few_files: int,
@@ -69,13 +70,13 @@ def test_a_group_is_known_by_the_error_of_the_log_and_stays_so(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(frames, "FEW_FILES", few_files)
-    before = {group.title: group.count for group in analyzed(spark, archive).groups}
+    before = {group.title: group.count for group in analyzed(engine, archive).groups}
     assert before == {
         "too_old: JSON {customer:string, order:string}": 3,
         "TimeoutError: order <n> after <n>": 1,
     }
 
-    findings = analyzed(spark, archive, logs=(log,))
+    findings = analyzed(engine, archive, logs=(log,))
 
     assert findings.logs == "2 of 3 messages have an error in the logs, 1 by id, 1 by value"
     [group] = [one for one in findings.groups if one.title.startswith("com.shop.NoVatException")]
@@ -86,7 +87,7 @@ def test_a_group_is_known_by_the_error_of_the_log_and_stays_so(
     assert "found by value in" in page
     assert "anna@" not in page
 
-    again = analyzed(spark, archive)
+    again = analyzed(engine, archive)
 
     assert {one.group_id: one.count for one in again.groups} == {
         one.group_id: one.count for one in findings.groups
@@ -100,7 +101,7 @@ def test_a_group_is_known_by_the_error_of_the_log_and_stays_so(
 
 @pytest.mark.parametrize("few_files", [frames.FEW_FILES, 0])
 def test_beyond_the_limit_only_times_of_the_newest_messages_are_read(
-    spark: Spark, archive: Archive, few_files: int, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, archive: Archive, few_files: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(frames, "FEW_FILES", few_files)
     asked = []
@@ -124,7 +125,7 @@ def test_beyond_the_limit_only_times_of_the_newest_messages_are_read(
     monkeypatch.setattr(log_search, "aws_client", lambda *_: _Log())
     monkeypatch.setattr(log_search, "reads_backwards", lambda _: False)
 
-    findings = analyzed(spark, archive, logs=("arn:aws:logs:here:1:log-group:/shop/orders:*",))
+    findings = analyzed(engine, archive, logs=("arn:aws:logs:here:1:log-group:/shop/orders:*",))
 
     assert findings.logs == (
         "1 of 3 messages have an error in the logs, 1 by id; --logs-limit: read until 2023-11-14 "
@@ -137,7 +138,7 @@ def test_beyond_the_limit_only_times_of_the_newest_messages_are_read(
 
 
 def test_a_group_shows_where_the_code_of_consumers_failed(
-    spark: Spark,
+    engine: Engine,
     archive: Archive,
     log: str,
     dynamodb: Any,
@@ -149,7 +150,7 @@ def test_a_group_shows_where_the_code_of_consumers_failed(
     frames = "/var/task/tax.py:17 in rate\n/var/task/app.py:3 in handle"
     item = Failure("last-0004", "com.shop.NoVatException", frames=frames).to_item()
     dynamodb.put_item(TableName=failure_table, Item=item)
-    findings = analyzed(spark, archive, logs=(log,))
+    findings = analyzed(engine, archive, logs=(log,))
     [group] = [one for one in findings.groups if one.title.startswith("com.shop.NoVatException")]
     table = ["--archive", archive.root, "--failure-table", failure_table]
 
@@ -164,8 +165,8 @@ def test_a_group_shows_where_the_code_of_consumers_failed(
     )
 
 
-def test_an_erase_removes_what_is_kept_of_a_log(spark: Spark, archive: Archive, log: str) -> None:
-    analyzed(spark, archive, logs=(log,))
+def test_an_erase_removes_what_is_kept_of_a_log(engine: Engine, archive: Archive, log: str) -> None:
+    analyzed(engine, archive, logs=(log,))
     reasons = list(Path(archive.root).rglob("reasons/*.parquet"))
     assert any(b"NoVat" in path.read_bytes() for path in reasons)
 
@@ -174,7 +175,7 @@ def test_an_erase_removes_what_is_kept_of_a_log(spark: Spark, archive: Archive, 
     kept = [path for path in Path(archive.root).rglob("*") if path.is_file()]
     assert not [path for path in kept if path.parent.name == "reasons"]
     assert not [path for path in kept if b"NoVat" in path.read_bytes()]
-    assert {one.title for one in analyzed(spark, archive).groups} == {
+    assert {one.title for one in analyzed(engine, archive).groups} == {
         "too_old: JSON {customer:string, order:string}",
         "TimeoutError: order <n> after <n>",
     }

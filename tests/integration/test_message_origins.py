@@ -7,6 +7,7 @@ import pytest
 
 from dlq.archive.storage.files import Archive
 from dlq.drain.drain import DrainOptions, drain
+from dlq.engine import Engine
 from dlq.errors import InputError
 from dlq.redrive.redrive_values import RedriveSummary, RestoreOptions
 from dlq.redrive.restore import restore
@@ -17,7 +18,6 @@ from dlq_replay.wire.message import Message
 from tests.integration.conftest import MakeQueue
 from tests.integration.desk import ScheduledRuns
 from tests.integration.spark_world import (
-    Spark,
     archive_of,
     bodies,
     entry_of,
@@ -35,8 +35,8 @@ DISCARD_ALL = REDRIVE_ALL.replace("action: redrive", "action: discard")
 class Stack(ScheduledRuns):
     """A main queue, its DLQ and its parked queue, and runs and redrives over an archive."""
 
-    def __init__(self, spark: Spark, make_queue: MakeQueue, folder: Path) -> None:
-        super().__init__(spark, make_queue, folder)
+    def __init__(self, engine: Engine, make_queue: MakeQueue, folder: Path) -> None:
+        super().__init__(engine, make_queue, folder)
         self.dlq = make_queue("dlq")
         self.main = self.make_source()
 
@@ -55,7 +55,7 @@ class Stack(ScheduledRuns):
     def redrive(self, archive: Archive, action: str = "redrive") -> RedriveSummary:
         """Carry out a plan that does that with each message, as ``run`` does."""
         return executed(
-            *(self.spark, archive, planned(archive, action), ""),
+            *(self.engine, archive, planned(archive, action), ""),
             main_queue_url=self.main.url,
             parked_queue_url=self.parked.url,
             requires_room=True,
@@ -66,8 +66,8 @@ class Stack(ScheduledRuns):
 
 
 @pytest.fixture
-def stack(spark: Spark, make_queue: MakeQueue, tmp_path: Path, quick_drains: None) -> Stack:
-    return Stack(spark, make_queue, tmp_path)
+def stack(engine: Engine, make_queue: MakeQueue, tmp_path: Path, quick_drains: None) -> Stack:
+    return Stack(engine, make_queue, tmp_path)
 
 
 def counts(summary: RunSummary | RedriveSummary, *words: str) -> list[int]:

@@ -16,13 +16,14 @@ from dlq.archive.messages.message_index import read_table_columns, table_folder
 from dlq.archive.messages.message_store import drain_of
 from dlq.archive.storage.files import Archive
 from dlq.archive.storage.table_parts import table_digest
+from dlq.engine import Engine
 from dlq.errors import InputError
 from dlq.explain.message_table import with_positions
 from dlq.plan.plan import Plan
 from dlq.plan.reading import read_plan
 from dlq.redrive.ids import order
 from tests.integration.desk import MakeDesk, standard
-from tests.integration.spark_world import Spark, analyzed, archive_of, parked
+from tests.integration.spark_world import analyzed, archive_of, parked
 from tests.support.approved_plan import numbered_by_the_rule, planned
 from tests.support.builders import NOW, context, message, queue_url
 
@@ -58,12 +59,12 @@ def positions_of(rows: list[Row]) -> dict[str, tuple[str, str | None, int | None
 
 
 @pytest.mark.parametrize(("messages", "seed"), [(5500, 1), (40, 2)])
-def test_numbering_depends_on_the_messages_alone(spark: Spark, messages: int, seed: int) -> None:
+def test_numbering_depends_on_the_messages_alone(engine: Engine, messages: int, seed: int) -> None:
     rows = rows_of(300, seed)
     for turn in range(2):
         random.Random(turn).shuffle(rows)
         given = [tuple(row[name] for name in (*ORDER_COLUMNS, "group_id")) for row in rows]
-        frame = spark.createDataFrame(given, ORDERED).repartition(1 + 2 * turn)
+        frame = engine.createDataFrame(given, ORDERED).repartition(1 + 2 * turn)
 
         found = with_positions(frame, in_order_units(messages)).toArrow().to_pylist()
 

@@ -23,6 +23,7 @@ from dlq.cli.verbs.redrive import exit_code_of_watch, print_watched
 from dlq.console.pages.work_pages import STOP_POLLING
 from dlq.console.site import Console
 from dlq.console.work import Works
+from dlq.engine import Engine
 from dlq.inspect.outcomes import Outcome
 from dlq.plan.ramp import LastCount, Steps
 from dlq.redrive.redrive_values import RedriveOptions
@@ -31,7 +32,6 @@ from dlq.redrive.watch import Watch
 from dlq_replay.aws.returns_table import ReturnsTable
 from local_sqs.clock import VirtualClock
 from tests.integration.conftest import Capture, MakeQueue
-from tests.integration.spark_world import Spark
 from tests.support.console_works import DeadWorks, redrive_answer
 from tests.support.console_world import (
     BASE,
@@ -369,7 +369,7 @@ def test_watch_that_cannot_say_what_came_back_is_exit_code_1(
 
 
 def test_redrive_goes_on_after_the_send_until_it_is_known_what_came_back(
-    spark: Spark, sending: Sending, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, sending: Sending, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DLQ_MINUTE_SECONDS", "0.6")
     group, ids = sending.groups[0], [f"first-{n}" for n in (0, 2, 4, 6)]

@@ -4,12 +4,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from dlq.engine import Engine
 from dlq.errors import InputError
 from dlq.explain.analyze import check_conditions, rules_by_group
 from dlq.explain.grouping import OTHERS, OTHERS_TITLE
 from dlq.explain.outputs import GROUPS_SCHEMA
 from dlq.plan.policy import read_policy
-from tests.integration.spark_world import Spark
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,19 +30,19 @@ rules:
 """
 
 
-def test_the_first_rule_that_matches_decides_and_null_does_not_match(spark: Spark) -> None:
-    decided = rules_by_group(spark, read_policy(POLICY), GROUPS)
+def test_the_first_rule_that_matches_decides_and_null_does_not_match(engine: Engine) -> None:
+    decided = rules_by_group(engine, read_policy(POLICY), GROUPS)
 
     assert {group: rule.name for group, rule in decided.items()} == {
         "g-1": "payments",
         "g-2": "too many",
     }
-    assert rules_by_group(spark, read_policy(POLICY), GROUPS.slice(0, 0)) == {}
+    assert rules_by_group(engine, read_policy(POLICY), GROUPS.slice(0, 0)) == {}
     of_null = read_policy("version: 1\nrules: [{name: n, when: title = null, action: discard}]")
-    assert rules_by_group(spark, of_null, GROUPS) == {}
+    assert rules_by_group(engine, of_null, GROUPS) == {}
 
 
-def test_every_bad_condition_is_named_by_its_place(spark: Spark) -> None:
+def test_every_bad_condition_is_named_by_its_place(engine: Engine) -> None:
     text = """\
 version: 1
 rules:
@@ -55,7 +55,7 @@ rules:
 """
 
     with pytest.raises(InputError) as raised:
-        check_conditions(spark, read_policy(text))
+        check_conditions(engine, read_policy(text))
 
     faults = str(raised.value).splitlines()[1:]
     assert [fault.split(":")[0].strip() for fault in faults] == [
@@ -65,7 +65,7 @@ rules:
 
 
 def test_the_guide_shows_a_policy_that_is_sound_and_the_columns_that_there_are(
-    spark: Spark,
+    engine: Engine,
 ) -> None:
     guide = (ROOT / "docs" / "schedule.md").read_text("utf-8")
     section = re.split(r"^###? ", guide.partition("## The policy\n")[2], flags=re.MULTILINE)[0]
@@ -74,26 +74,26 @@ def test_the_guide_shows_a_policy_that_is_sound_and_the_columns_that_there_are(
     columns = {name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)}
 
     policy = read_policy(example)
-    check_conditions(spark, policy)
+    check_conditions(engine, policy)
 
     assert [rule.action for rule in policy.rules] == ["leave", "redrive", "discard"]
     assert columns == set(GROUPS_SCHEMA.names)
 
 
-def test_the_shop_window_shows_a_policy_that_is_sound(spark: Spark) -> None:
+def test_the_shop_window_shows_a_policy_that_is_sound(engine: Engine) -> None:
     text = (ROOT / "README-SAR.md").read_text("utf-8")
     [example] = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     [named] = re.findall(r"Spark SQL over (.*?) of a group", text, re.DOTALL)
 
-    check_conditions(spark, read_policy(example))
+    check_conditions(engine, read_policy(example))
 
     assert set(re.findall(r"`(\w+)`", named)) < set(GROUPS_SCHEMA.names)
 
 
-def test_a_condition_that_fails_on_a_group_is_a_sentence(spark: Spark) -> None:
+def test_a_condition_that_fails_on_a_group_is_a_sentence(engine: Engine) -> None:
     policy = read_policy(
         "version: 1\nrules: [{name: n, when: cast(title as int) > 1, action: leave}]"
     )
 
     with pytest.raises(InputError, match=r"fails on a group: CAST_INVALID_INPUT; use forms"):
-        rules_by_group(spark, policy, GROUPS)
+        rules_by_group(engine, policy, GROUPS)

@@ -20,6 +20,7 @@ from dlq.archive.lock import ArchiveLock, LockHolder, LockUse, archive_lock
 from dlq.archive.storage.files import new_id, open_archive
 from dlq.cli.verb import NOT_ALL_SENT
 from dlq.cli.verbs.redrive import exit_code_of
+from dlq.engine import Engine
 from dlq.errors import BusyError, InputError
 from dlq.explain.triage import Statement
 from dlq.plan.ramp import Forecast, Step, Steps, Verdict, last_counts
@@ -40,7 +41,6 @@ from tests.integration.client_at import client_at
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import (
     DRAIN_ID,
-    Spark,
     archive_of,
     entry_of,
     receive_all,
@@ -74,7 +74,7 @@ def world(
 class Job:
     """A plan of parked messages in an archive, and the runs that redrive it by ramp."""
 
-    spark: Spark
+    engine: Engine
     world: RampWorld
     folder: Path
     table: str
@@ -103,7 +103,7 @@ class Job:
             tasks=2,
         )
         return redrive(
-            *(self.spark, replace(usual, **options)),
+            *(self.engine, replace(usual, **options)),
             make_client=client_at,
             make_sender=client_at,
             clock=Clock(self.world.clock.time, lambda _, seconds: self.world.pass_time(seconds)),
@@ -140,8 +140,8 @@ class Job:
 
 
 @pytest.fixture
-def job(spark: Spark, world: RampWorld, tmp_path: Path, failure_table: str) -> Job:
-    return Job(spark, world, tmp_path, failure_table)
+def job(engine: Engine, world: RampWorld, tmp_path: Path, failure_table: str) -> Job:
+    return Job(engine, world, tmp_path, failure_table)
 
 
 def parked(

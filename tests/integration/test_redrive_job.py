@@ -14,6 +14,7 @@ from dlq.archive.ledger.claims import Claim, close_open_runs, timestamp
 from dlq.archive.ledger.open_set import read_messages
 from dlq.archive.messages.message_index import read_table_columns
 from dlq.cli.running import main
+from dlq.engine import Engine
 from dlq.errors import InputError
 from dlq.plan.plan_file import find_plan
 from dlq.plan.reading import read_plan
@@ -21,7 +22,7 @@ from dlq.redrive.resolving import resolve
 from dlq_replay.wire.message import Message
 from tests.integration.conftest import MakeQueue
 from tests.integration.desk import Desk, MakeDesk, standard
-from tests.integration.spark_world import Spark, analyzed, archive_of, parked, receive_all, reported
+from tests.integration.spark_world import analyzed, archive_of, parked, receive_all, reported
 from tests.support.approved_plan import approve, planned
 from tests.support.builders import message, queue_url
 from tests.support.ledgers import begin
@@ -66,7 +67,7 @@ def test_where_and_limit_leave_the_rest_open(make_desk: MakeDesk) -> None:
 
 
 def test_one_group_of_the_newest_report_is_redriven_whatever_its_action(
-    spark: Spark, make_queue: MakeQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    engine: Engine, make_queue: MakeQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     destination = make_queue("main")
     messages = [parked(n) for n in range(6)]

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from dlq.aws.clients import aws_client, breaker_table
+from dlq.engine import Engine
 from dlq.redrive.redrive_values import RedriveSummary
 from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.rules.breaker import Update
 from dlq_replay.wire.message import Message
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import Spark, archive_of, executed, parked, receive_all
+from tests.integration.spark_world import archive_of, executed, parked, receive_all
 from tests.support.approved_plan import planned
 from tests.support.builders import context, counter, message
 from tests.support.failure_table import create_failure_table
@@ -26,13 +27,13 @@ Run = Callable[..., RedriveSummary]
 
 
 @pytest.fixture(autouse=True)
-def run(spark: Spark, moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
+def run(engine: Engine, moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     """Carry out a plan with the table of the limits."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", moto_endpoint)
     client = aws_client("dynamodb")
     create_failure_table(client, TABLE)
     # Only the driver reads it: Spark's workers were started without its address.
-    yield partial(executed, spark, failure_table=TABLE)
+    yield partial(executed, engine, failure_table=TABLE)
     client.delete_table(TableName=TABLE)
 
 

@@ -15,6 +15,7 @@ from dlq.archive.messages import frames
 from dlq.archive.storage.files import Archive
 from dlq.archive.storage.local import LocalArchive
 from dlq.cli.running import main
+from dlq.engine import Engine
 from dlq.errors import ArchiveError
 from dlq.explain import grouping
 from dlq.explain.analyze import AnalyzeOptions, analyze
@@ -24,7 +25,7 @@ from dlq.plan.policy import read_policy
 from dlq_replay.wire.context import FailureError
 from dlq_replay.wire.message import Message
 from tests.integration.conftest import Capture
-from tests.integration.spark_world import Spark, analyzed, archive_of, recorded_as_sent
+from tests.integration.spark_world import analyzed, archive_of, recorded_as_sent
 from tests.support.builders import context, message
 from tests.support.console_world import console_of, opened
 
@@ -57,25 +58,25 @@ def run(archive: Archive, verb: str, *words: str) -> None:
 
 
 def test_a_group_goes_from_new_to_regressed_and_the_report_says_so(
-    spark: Spark, tmp_path: Path, capsys: Capture
+    engine: Engine, tmp_path: Path, capsys: Capture
 ) -> None:
     errors = ("VatError", "TimeoutError", "ValueError")
     archive = drained(tmp_path, 1, [failed(one, one) for one in errors])
-    first = analyzed(spark, archive)
+    first = analyzed(engine, archive)
     vat = id_of(first, "VatError")
     run(archive, "decide", vat, "--resolved", "--note", "HR is <b>missing</b>")
     run(archive, "decide", id_of(first, "TimeoutError"), "--resolved")
-    second = analyzed(spark, archive)
+    second = analyzed(engine, archive)
     damaged = "groups/g-0123456789/000001.json"
     archive.write(damaged, b"{")
-    part = analyzed(spark, archive, where="error_type = 'VatError'")
+    part = analyzed(engine, archive, where="error_type = 'VatError'")
     archive.remove(damaged)
     for name in errors:
         recorded_as_sent(archive, name)
-    third = analyzed(spark, archive)
+    third = analyzed(engine, archive)
     late = [failed("a-2", "VatError", FUTURE), failed("a-3", "VatError")]
     drained(archive, 2, [*late, failed("b-2", "TimeoutError"), failed("c-1", "KeyError")])
-    last = analyzed(spark, archive)
+    last = analyzed(engine, archive)
 
     assert statuses(first) == dict.fromkeys(errors, "new")
     assert statuses(second) == {
@@ -118,15 +119,15 @@ def test_a_group_goes_from_new_to_regressed_and_the_report_says_so(
 
 
 def test_groups_that_are_not_listed_are_not_gone(
-    spark: Spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     errors = ("VatError", "TimeoutError", "KeyError")
     archive = drained(tmp_path, 1, [failed(one, one) for one in errors])
-    analyzed(spark, archive)
+    analyzed(engine, archive)
     monkeypatch.setattr(grouping, "LISTED_GROUPS", 2)
     drained(archive, 2, [failed("a-2", "VatError")])
 
-    findings = analyzed(spark, archive)
+    findings = analyzed(engine, archive)
 
     assert statuses(findings) == {"VatError": "known", "everything else": "new"}
     assert [one.count for one in findings.groups] == [2, 2]
@@ -134,7 +135,7 @@ def test_groups_that_are_not_listed_are_not_gone(
 
 @pytest.mark.parametrize("few_files", [0, 8], ids=["in tasks", "by the driver"])
 def test_groups_keep_their_ids_while_an_archive_grows(
-    spark: Spark,
+    engine: Engine,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: Capture,
@@ -150,16 +151,16 @@ def test_groups_keep_their_ids_while_an_archive_grows(
     rule = "version: 1\nrules: [{name: many, when: count = 16 AND share > 0.9, action: redrive}]"
     policy = read_policy(rule)
     archive = drained(tmp_path, 1, [*map(user, range(2)), failed("a-1", "VatError")])
-    first = analyzed(spark, archive)
+    first = analyzed(engine, archive)
     drained(archive, 2, [user(number) for number in range(2, 12)])
-    second = analyzed(spark, archive)
+    second = analyzed(engine, archive)
     table = archive.read("groups/table.json")
     drained(archive, 3, [user(number) for number in range(12, 16)])
-    third = analyzed(spark, archive, policy=policy)
+    third = analyzed(engine, archive, policy=policy)
     [(part, oldest)] = third.families.items()
     planned = {one.group_id: one.action for one in find_plan(archive, third.plan_id).plan().groups}
     run(archive, "decide", part, "discard")
-    last = analyzed(spark, archive, policy=policy)
+    last = analyzed(engine, archive, policy=policy)
 
     vat = id_of(first, "VatError")
     counts = [{one.group_id: one.count for one in found.groups} for found in (first, second, third)]
@@ -184,11 +185,11 @@ def test_groups_keep_their_ids_while_an_archive_grows(
     words = opened(console_of(archive)).get(f"/groups/{oldest}/words").text
     assert "15 different" in words
     assert "ddddd" in words
-    assert analyzed(spark, archive, where="false").messages == 0
+    assert analyzed(engine, archive, where="false").messages == 0
 
 
 def test_messages_of_one_code_are_a_group_and_no_lead_names_the_code(
-    spark: Spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(frames, "FEW_FILES", 0)
 
@@ -200,7 +201,7 @@ def test_messages_of_one_code_are_a_group_and_no_lead_names_the_code(
 
     codes = ("limit", "stolen", None)
     archive = drained(tmp_path, 1, [refused(n, code) for code in codes for n in range(40)])
-    found = analyzed(spark, archive, where="error_code IN ('limit', 'stolen')")
+    found = analyzed(engine, archive, where="error_code IN ('limit', 'stolen')")
 
     groups = {one.title: one for one in found.groups}
     assert {title: one.count for title, one in groups.items()} == {
@@ -211,14 +212,14 @@ def test_messages_of_one_code_are_a_group_and_no_lead_names_the_code(
     assert {part.field for part in parts} == {"body.tenant"}
 
     run(archive, "collect", "--only", "analyze", "--group-by", "all (alike)")
-    remembered = analyzed(spark, archive)
+    remembered = analyzed(engine, archive)
     counted = {one.title: one.count for one in remembered.groups}
     assert counted.items() >= {**dict.fromkeys(groups, 40), "Refused (alike)": 20}.items()
     assert remembered.group_by == "all (alike)"
 
 
 def test_an_analysis_that_dies_before_its_end_leaves_nothing_false(
-    spark: Spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = drained(tmp_path, 1, [failed("a-1", "VatError")])
     # What is remembered is written last, after the plan.
@@ -226,10 +227,10 @@ def test_an_analysis_that_dies_before_its_end_leaves_nothing_false(
         with monkeypatch.context() as patched:
             _die_at(patched, path)
             with pytest.raises(ArchiveError, match="killed"):
-                analyze(spark, AnalyzeOptions(archive.root))
+                analyze(engine, AnalyzeOptions(archive.root))
         assert read_memory(archive).groups == {}
 
-    assert statuses(analyzed(spark, archive)) == {"VatError": "new"}
+    assert statuses(analyzed(engine, archive)) == {"VatError": "new"}
 
 
 def _die_at(patched: pytest.MonkeyPatch, path: str) -> None:

@@ -9,21 +9,22 @@ import pytest
 from dlq.archive.ledger.open_set import first_rows_of
 from dlq.archive.ledger.run_results import ledger_files
 from dlq.cli.running import main
+from dlq.engine import Engine
 from dlq.redrive import restore as restore_module
 from dlq.redrive.redrive_values import RedriveSummary, RestoreOptions
 from dlq.redrive.restore import restore
 from dlq_replay.wire.message import Message
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import Spark, analyzed, archive_of, executed, parked, receive_all
+from tests.integration.spark_world import analyzed, archive_of, executed, parked, receive_all
 from tests.support.approved_plan import planned
 
 if TYPE_CHECKING:
     from dlq.archive.storage.files import Archive
 
 
-def restored(spark: Spark, archive: "Archive", url: str, **options: object) -> RedriveSummary:
+def restored(engine: Engine, archive: "Archive", url: str, **options: object) -> RedriveSummary:
     fixed: dict[str, object] = {"execute": True, "reason": "look again", **options}
-    return restore(spark, RestoreOptions(archive.root, url, **fixed))  # type: ignore[arg-type]
+    return restore(engine, RestoreOptions(archive.root, url, **fixed))  # type: ignore[arg-type]
 
 
 def contents(messages: list[Message]) -> list[tuple[str, object]]:
@@ -31,36 +32,36 @@ def contents(messages: list[Message]) -> list[tuple[str, object]]:
 
 
 def test_message_goes_back_as_it_was_archived_and_only_once(
-    spark: Spark, make_queue: MakeQueue, tmp_path: Path
+    engine: Engine, make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     queue = make_queue("parked")
     sources = [parked(n) for n in range(4)]
     archive = archive_of(tmp_path, sources, drained_from=queue.url)
 
-    first = restored(spark, archive, queue.url, limit=3)
-    rest = restored(spark, archive, queue.url)
-    again = restored(spark, archive, queue.url)
+    first = restored(engine, archive, queue.url, limit=3)
+    rest = restored(engine, archive, queue.url)
+    again = restored(engine, archive, queue.url)
 
     assert [first.count(word) for word in ("restored", "over_limit")] == [3, 1]
     assert [rest.count(word) for word in ("restored", "restored_before")] == [1, 3]
     assert [again.count(word) for word in ("restored", "restored_before")] == [0, 4]
     assert contents(receive_all(queue)) == contents(sources)
-    assert analyzed(spark, archive).messages == 0
+    assert analyzed(engine, archive).messages == 0
     assert list(ledger_files(archive)[1]) == []
 
 
 def test_what_was_sent_or_discarded_stays_away(
-    spark: Spark, make_queue: MakeQueue, tmp_path: Path
+    engine: Engine, make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     queue, main_queue = make_queue("parked"), make_queue("main")
     archive = archive_of(tmp_path, [parked(n) for n in range(4)], drained_from=queue.url)
     sent, discarded = planned(archive), planned(archive, "discard")
-    executed(spark, archive, sent, main_queue.url, where="message_id < 'm-002'")
-    executed(spark, archive, discarded, main_queue.url)
+    executed(engine, archive, sent, main_queue.url, where="message_id < 'm-002'")
+    executed(engine, archive, discarded, main_queue.url)
 
-    without = restored(spark, archive, queue.url)
-    undone = restored(spark, archive, queue.url, include_discarded=True)
-    redriven = executed(spark, archive, sent, main_queue.url)
+    without = restored(engine, archive, queue.url)
+    undone = restored(engine, archive, queue.url, include_discarded=True)
+    redriven = executed(engine, archive, sent, main_queue.url)
 
     assert [without.count(w) for w in ("restored", "sent_before", "discarded_before")] == [0, 2, 2]
     assert [undone.count(w) for w in ("restored", "sent_before")] == [2, 2]
@@ -68,7 +69,9 @@ def test_what_was_sent_or_discarded_stays_away(
     assert len(receive_all(queue)) == 2
 
 
-def test_fifo_groups_go_back_in_order(spark: Spark, make_queue: MakeQueue, tmp_path: Path) -> None:
+def test_fifo_groups_go_back_in_order(
+    engine: Engine, make_queue: MakeQueue, tmp_path: Path
+) -> None:
     queue = make_queue("parked.fifo")
     archive = archive_of(
         tmp_path,
@@ -76,13 +79,13 @@ def test_fifo_groups_go_back_in_order(spark: Spark, make_queue: MakeQueue, tmp_p
         drained_from=queue.url,
     )
 
-    assert restored(spark, archive, queue.url).count("restored") == 6
+    assert restored(engine, archive, queue.url).count("restored") == 6
     arrived = [one.body for one in receive_all(queue) if one.message_group_id == "g-0"]
     assert arrived == [parked(n).body for n in (4, 2, 0)]
 
 
 def test_messages_that_are_drained_meanwhile_go_once_with_this_restore_or_the_next(
-    spark: Spark, make_queue: MakeQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, make_queue: MakeQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next one divides more messages into more chunks."""
     queue = make_queue("parked")
@@ -95,15 +98,15 @@ def test_messages_that_are_drained_meanwhile_go_once_with_this_restore_or_the_ne
 
     with monkeypatch.context() as patch:
         patch.setattr(restore_module, "first_rows_of", drain_and_read)
-        assert restored(spark, archive, queue.url, limit=5).count("restored") == 5
+        assert restored(engine, archive, queue.url, limit=5).count("restored") == 5
     archive_of(tmp_path, sources[9:], drained_from=queue.url)
 
-    assert restored(spark, archive, queue.url).count("restored") == 145
+    assert restored(engine, archive, queue.url).count("restored") == 145
     assert contents(receive_all(queue)) == contents(sources)
 
 
 def test_dry_run_says_what_would_go_back_and_sends_nothing(
-    spark: Spark, make_queue: MakeQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    engine: Engine, make_queue: MakeQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     queue = make_queue("parked")
     archive = archive_of(tmp_path, [parked(n) for n in range(3)], drained_from=queue.url)

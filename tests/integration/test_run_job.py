@@ -18,6 +18,7 @@ from dlq.archive.messages.message_store import drain_ids
 from dlq.archive.storage.files import open_archive
 from dlq.aws.actor import JOB_RUN_ID
 from dlq.cli.running import main
+from dlq.engine import Engine
 from dlq.errors import InputError
 from dlq.plan.reading import read_plan
 from dlq.redrive.sending.stop_signals import Clock
@@ -26,7 +27,7 @@ from dlq.stack.glue_runs import RunResult, read_result
 from dlq_replay.wire.context import FailureError
 from tests.integration.conftest import MakeQueue
 from tests.integration.desk import ScheduledRuns
-from tests.integration.spark_world import Spark, archive_of, bodies, parked, receive_all
+from tests.integration.spark_world import archive_of, bodies, parked, receive_all
 from tests.support.archive_files import unnamed_files
 from tests.support.builders import context, message
 from tests.support.glue_run import run_on_glue
@@ -56,9 +57,9 @@ class Installation(ScheduledRuns):
 
 @pytest.fixture
 def installation(
-    spark: Spark, make_queue: MakeQueue, tmp_path: Path, quick_drains: None
+    engine: Engine, make_queue: MakeQueue, tmp_path: Path, quick_drains: None
 ) -> Installation:
-    return Installation(spark, make_queue, tmp_path, POLICY)
+    return Installation(engine, make_queue, tmp_path, POLICY)
 
 
 def test_run_whose_failure_table_cannot_be_read_drains_and_reports_and_sends_nothing(

@@ -10,6 +10,7 @@ from dlq.archive.ledger.claims import find_runs
 from dlq.archive.messages.frames import read_archive
 from dlq.archive.storage.files import open_archive
 from dlq.drain.drain import DrainOptions, drain
+from dlq.engine import Engine
 from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.backoff import Backoff
 from dlq_replay.replaying.sending import Confirmed
@@ -17,7 +18,7 @@ from dlq_replay.rules.outgoing import parked_entry
 from dlq_replay.rules.policy import QueueLimits, ReplayPolicy
 from dlq_replay.wire.addresses import QueueAddress
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import Spark, analyzed, bodies, executed, receive_all
+from tests.integration.spark_world import analyzed, bodies, executed, receive_all
 from tests.support.approved_plan import approve
 from tests.support.builders import NOW, context, counter, message
 
@@ -51,7 +52,7 @@ def parked_by_the_function(source: SqsQueue, other: SqsQueue, large: str, *, is_
 
 @pytest.mark.parametrize("suffix", ["", ".fifo"])
 def test_each_parked_message_goes_back_to_its_own_queue(
-    spark: Spark, make_queue: MakeQueue, tmp_path: Path, suffix: str
+    engine: Engine, make_queue: MakeQueue, tmp_path: Path, suffix: str
 ) -> None:
     parked, dlq = make_queue(f"parked{suffix}"), make_queue(f"dlq{suffix}")
     orders = make_queue(f"orders{suffix}", dlq)
@@ -62,13 +63,13 @@ def test_each_parked_message_goes_back_to_its_own_queue(
         for entry in parked_by_the_function(source, other, large, is_fifo=bool(suffix)):
             assert isinstance(parked.send([entry])[0], Confirmed)
 
-    drain(spark, DrainOptions(parked.url, str(tmp_path), tasks=1, wait_seconds=0))
+    drain(engine, DrainOptions(parked.url, str(tmp_path), tasks=1, wait_seconds=0))
     archive = open_archive(str(tmp_path))
-    rows = read_archive(spark, archive).select("body", "source_queue").collect()
+    rows = read_archive(engine, archive).select("body", "source_queue").collect()
     assert {(row["body"].split()[0], row["source_queue"]) for row in rows} == {
         (name, name) for name in names
     }
-    findings = analyzed(spark, archive)
+    findings = analyzed(engine, archive)
     sources = Counter[str]()
     for group in findings.groups:
         sources.update(group.sources)
@@ -76,7 +77,7 @@ def test_each_parked_message_goes_back_to_its_own_queue(
     plan = str(approve(Path(findings.plan_path)))
 
     summary = executed(
-        *(spark, archive, plan, ""), main_queue_url=orders.url, max_rate=100.0, requires_room=True
+        *(engine, archive, plan, ""), main_queue_url=orders.url, max_rate=100.0, requires_room=True
     )
 
     # On FIFO the large message keeps its message group waiting, and with it whatever came later.

@@ -10,10 +10,11 @@ import pytest
 
 from dlq.archive.storage.files import Archive, open_archive
 from dlq.cli.running import main
+from dlq.engine import Engine
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
 from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE
 from tests.integration.conftest import Capture, MakeQueue
-from tests.integration.spark_world import OWN, Spark, bodies, entry_of, parked, receive_all
+from tests.integration.spark_world import OWN, bodies, entry_of, parked, receive_all
 from tests.support.small_jobs import DRAIN, QUICK_JVM
 
 COLLECT = ("collect", "--wait-seconds", "0", "--parked-queue-url")
@@ -29,7 +30,7 @@ def approve(location: str) -> None:
 
 @pytest.mark.parametrize("suffix", ["", ".fifo"])
 def test_three_commands_lose_nothing(
-    spark: Spark, make_queue: MakeQueue, archive: Archive, capsys: Capture, suffix: str
+    engine: Engine, make_queue: MakeQueue, archive: Archive, capsys: Capture, suffix: str
 ) -> None:
     source, destination = make_queue(f"parked{suffix}"), make_queue(f"main{suffix}")
     sent = [parked(number) for number in range(30)]
@@ -64,7 +65,7 @@ def test_three_commands_lose_nothing(
 
 @pytest.mark.parametrize("has_messages", [False, True])
 def test_a_drain_is_told_whatever_becomes_of_the_analysis(
-    spark: Spark, make_queue: MakeQueue, tmp_path: Path, capsys: Capture, *, has_messages: bool
+    engine: Engine, make_queue: MakeQueue, tmp_path: Path, capsys: Capture, *, has_messages: bool
 ) -> None:
     source = make_queue("parked")
     source.send([entry_of(parked(number)) for number in range(3 * has_messages)])

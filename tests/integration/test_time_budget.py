@@ -12,10 +12,11 @@ from dlq.archive.lock import LockHolder, LockUse, archive_lock
 from dlq.archive.storage.files import open_archive
 from dlq.cli.verb import NOT_ALL_SENT
 from dlq.cli.verbs.redrive import exit_code_of
+from dlq.engine import Engine
 from dlq.redrive.sending.stop_signals import Clock
 from dlq.run import RunSummary, run
 from tests.integration.desk import SEND, Desk, MakeDesk, ScheduledRuns
-from tests.integration.spark_world import Spark, parked, receive_all
+from tests.integration.spark_world import parked, receive_all
 from tests.support.ledgers import attempts_of
 
 if TYPE_CHECKING:
@@ -64,10 +65,10 @@ def test_budget_that_ends_in_the_middle_leaves_nothing_in_doubt(
 
 @pytest.fixture
 def start(
-    spark: Spark, make_queue: "MakeQueue", tmp_path: Path, quick_drains: None
+    engine: Engine, make_queue: "MakeQueue", tmp_path: Path, quick_drains: None
 ) -> Callable[..., tuple[RunSummary, int]]:
     """Start ``run`` over twelve parked messages; return its summary and how many arrived."""
-    runs = ScheduledRuns(spark, make_queue, tmp_path)
+    runs = ScheduledRuns(engine, make_queue, tmp_path)
     for numbers in (range(10), range(10, 12)):
         runs.park(*(parked(2 * n) for n in numbers))
     options = runs.options(time_budget_seconds=BUDGET_SECONDS)
@@ -75,7 +76,7 @@ def start(
     def start(folder: str) -> tuple[RunSummary, int]:
         """The time is over when the archive has something in this folder."""
         archive = open_archive(options.archive, creates=True)
-        summary = run(spark, options, clock=Clock(clock(lambda: archive.list(folder))))
+        summary = run(engine, options, clock=Clock(clock(lambda: archive.list(folder))))
         return summary, len(receive_all(runs.main))
 
     return start

@@ -9,6 +9,7 @@ import yaml
 
 from dlq.archive.storage.files import Archive
 from dlq.cli.running import main
+from dlq.engine import Engine
 from dlq.run import RunOptions, run
 from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.wire.context import FailureError
@@ -16,7 +17,6 @@ from dlq_replay.wire.message import Message
 from tests.integration.conftest import MakeQueue
 from tests.integration.desk import MakeDesk
 from tests.integration.spark_world import (
-    Spark,
     archive_of,
     bodies,
     executed,
@@ -94,7 +94,7 @@ def test_a_message_that_is_not_in_the_plan_holds_back_what_is_behind_it(
 
 
 def test_which_earlier_message_of_its_message_group_holds_a_message_back(
-    spark: Spark, make_queue: MakeQueue, tmp_path: Path
+    engine: Engine, make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     """A foreign one does; one that is discarded or of another parked queue does not."""
     ours, other, destination = map(make_queue, ("parked.fifo", "parked.fifo", "main.fifo"))
@@ -110,7 +110,7 @@ def test_which_earlier_message_of_its_message_group_holds_a_message_back(
     archive = archive_of(tmp_path, messages, drained_from=ours.url)
     plan = plan_of(archive, "TimeoutError", "-KeyError")
 
-    summary = executed(spark, archive, plan, destination.url, parked_queue_url=ours.url)
+    summary = executed(engine, archive, plan, destination.url, parked_queue_url=ours.url)
 
     assert sorted(sent(destination)) == ["body 4", "body 6"]
     words = ("sent", "discarded", "foreign_source", "waits", "other_parked_queue")
@@ -119,14 +119,14 @@ def test_which_earlier_message_of_its_message_group_holds_a_message_back(
 
 @pytest.mark.usefixtures("quick_drains")
 def test_status_and_a_run_name_the_message_that_others_wait_for(
-    spark: Spark, make_queue: MakeQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    engine: Engine, make_queue: MakeQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     queue = make_queue("parked.fifo")
     messages = [parked(1), parked(2), parked(3), parked(4, group="g-2")]
     archive = archive_of(tmp_path, messages, drained_from=queue.url)
 
     assert main(["status", "--archive", archive.root]) == 0
-    run(spark, RunOptions(archive.root, parked_queue_url=queue.url))
+    run(engine, RunOptions(archive.root, parked_queue_url=queue.url))
 
     assert "2 wait behind an earlier message of their message group: m-1 (2)" in (
         capsys.readouterr().out

@@ -10,6 +10,7 @@ import pytest
 
 from dlq.archive.storage.files import open_archive
 from dlq.drain.drain import DrainOptions, drain
+from dlq.engine import Engine
 from dlq.erase.erase import EraseOptions, erase
 from dlq.inspect.status import count
 from dlq.redrive.redrive_values import RestoreOptions
@@ -17,7 +18,6 @@ from dlq.redrive.restore import restore
 from tests.integration.conftest import MakeQueue
 from tests.integration.desk import MakeDesk, ScheduledRuns, standard
 from tests.integration.spark_world import (
-    Spark,
     analyzed,
     bodies,
     executed,
@@ -60,9 +60,9 @@ def test_plan_of_a_clock_that_is_off_sends_nothing_that_another_plan_sent(
 
 
 def test_each_verb_by_a_clock_of_its_own_sends_nothing_twice(
-    spark: Spark, make_queue: MakeQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, make_queue: MakeQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nights = ScheduledRuns(spark, make_queue, tmp_path)
+    nights = ScheduledRuns(engine, make_queue, tmp_path)
     arrived, parked_so_far = Counter[str](), 0
 
     @contextmanager
@@ -82,9 +82,9 @@ def test_each_verb_by_a_clock_of_its_own_sends_nothing_twice(
     # One that is written off, restored, and sent under its new id; by three more clocks.
     nights.park(parked(parked_so_far))
     with clock(-40 * DAY):
-        drain(spark, DrainOptions(nights.parked.url, nights.archive))
-        plan = str(approve(Path(analyzed(spark, archive).plan_path), "discard"))
-        assert executed(spark, archive, plan, nights.main.url).count("discarded") == 1
+        drain(engine, DrainOptions(nights.parked.url, nights.archive))
+        plan = str(approve(Path(analyzed(engine, archive).plan_path), "discard"))
+        assert executed(engine, archive, plan, nights.main.url).count("discarded") == 1
     with clock(40 * DAY):
         wanted = RestoreOptions(
             archive.root,
@@ -93,7 +93,7 @@ def test_each_verb_by_a_clock_of_its_own_sends_nothing_twice(
             execute=True,
             reason="after all",
         )
-        restored = restore(spark, wanted)
+        restored = restore(engine, wanted)
         assert restored.count("restored") == 1
     nights.run()
     arrived.update(bodies(receive_all(nights.main)))

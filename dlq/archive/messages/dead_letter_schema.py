@@ -62,7 +62,8 @@ ARROW_SCHEMA = pa.schema(
 )
 """The columns of a Parquet file of the archive."""
 
-READ_COLUMNS = (*ARROW_SCHEMA.names, "drain_id")
+READ_SCHEMA = ARROW_SCHEMA.append(pa.field("drain_id", pa.string()))
+READ_COLUMNS = tuple(READ_SCHEMA.names)
 """What a condition over the archive may name: a read adds the id of the drain."""
 
 ORDER_COLUMNS = ("message_id", "message_group_id", "sequence_number", "sent_at")

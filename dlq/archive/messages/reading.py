@@ -1,0 +1,127 @@
+"""Work over archived messages: which files are read, and what is made of their rows.
+
+A partition is a table of ``WANTED``: a row for each file. Bodies are read where the work runs.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA
+from dlq.archive.messages.message_store import drain_of, opened, rows_named
+from dlq.archive.storage.files import Archive
+from dlq.archive.storage.records import missing
+from dlq.engine import Function, Work
+
+FILE = "file"
+"""A column that a read adds if it is asked for: the path of a row's file below the archive."""
+
+DRAIN_ID = "drain_id"
+"""A column that every read adds: which drain wrote the row's file."""
+
+WANTED = pa.schema([(FILE, pa.string()), ("message_ids", pa.list_(pa.string()))])
+"""A file, and the messages in it that are wanted; null for all."""
+
+_BATCH_ROWS = 1000
+"""A file holds about as many bytes as a chunk of a drain at most, so a batch does too."""
+
+_FILES_OF_PARTITION = 50
+
+
+def read_messages_work(
+    archive: Archive,
+    messages: pa.Table,
+    columns: Sequence[str],
+    slots: int,
+    then: Work | None = None,
+) -> Work:
+    """Return the work of reading these messages; it opens their files alone.
+
+    Args:
+        archive: where they are.
+        messages: ``message_id`` and ``FILE`` of each, one row a message.
+        columns: of the archive, or ``FILE``; ``DRAIN_ID`` comes last, always.
+        slots: of the engine.
+        then: its function takes the batches that are read, and makes other rows of them; its
+            partitions are not used.
+    """
+    reader = FileReader(archive, tuple(columns), then.function if then else None)
+    schema = then.schema if then else schema_of(columns)
+    return Work(_partitions(_wanted(messages), slots), reader.read, schema)
+
+
+def read_files_work(
+    archive: Archive, paths: Sequence[str], columns: Sequence[str], slots: int
+) -> Work:
+    """Return the work of reading all rows of these files; see ``read_messages_work``."""
+    wanted = [{FILE: path, "message_ids": None} for path in paths]
+    reader = FileReader(archive, tuple(columns))
+    return Work(_partitions(wanted, slots), reader.read, schema_of(columns))
+
+
+def schema_of(columns: Sequence[str]) -> pa.Schema:
+    """Return the schema of rows with these columns, and with ``DRAIN_ID``."""
+    added = {FILE: pa.string(), DRAIN_ID: pa.string()}
+    known = {field.name: field.type for field in ARROW_SCHEMA} | added
+    return pa.schema([(name, known[name]) for name in (*columns, DRAIN_ID)])
+
+
+def _wanted(messages: pa.Table) -> list[dict[str, Any]]:
+    """Return rows of ``WANTED``, by file. Of a file that is wanted as a whole no ids are named."""
+    of_file = messages.select([FILE, "message_id"])
+    of_file = of_file.set_column(0, FILE, of_file[FILE].cast(pa.string()))
+    grouped = of_file.group_by(FILE).aggregate([("message_id", "list")]).sort_by(FILE)
+
+    wanted = []
+    for row in grouped.to_pylist():
+        path, message_ids = row[FILE], row["message_id_list"]
+        is_whole = rows_named(path) == len(message_ids)
+        wanted.append({FILE: path, "message_ids": None if is_whole else message_ids})
+    return wanted
+
+
+def _partitions(wanted: Sequence[dict[str, Any]], slots: int) -> list[pa.Table]:
+    count = min(len(wanted), max(slots, len(wanted) // _FILES_OF_PARTITION))
+    return [pa.Table.from_pylist(wanted[number::count], WANTED) for number in range(count)]
+
+
+@dataclass(frozen=True, slots=True)
+class FileReader:
+    """Reads the files that its batches name: rows of ``WANTED``. An engine calls ``read``."""
+
+    archive: Archive
+    columns: tuple[str, ...]
+    then: Function | None = None
+
+    def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows, or what the function ``then`` makes of all of them.
+
+        Raises:
+            ArchiveError: a file is gone or broken.
+        """
+        rows = self._rows(batches)
+        return self.then(rows) if self.then else rows
+
+    def _rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                yield from self._rows_of_file(row[FILE], row["message_ids"])
+
+    def _rows_of_file(self, path: str, message_ids: list[str] | None) -> Iterator[pa.RecordBatch]:
+        stored = [name for name in self.columns if name in ARROW_SCHEMA.names]
+        to_read = stored if message_ids is None else list(dict.fromkeys([*stored, "message_id"]))
+        names = [*self.columns, DRAIN_ID]
+        with opened(self.archive, path) as file:
+            if file is None:
+                raise missing(self.archive, path)
+            for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=to_read):
+                if message_ids is not None:
+                    ids = pa.array(message_ids, pa.string())
+                    batch = batch.filter(pc.is_in(batch["message_id"], ids))  # noqa: PLW2901
+                arrays: dict[str, Any] = {name: batch.column(name) for name in stored}
+                arrays[FILE] = pa.repeat(pa.scalar(path), batch.num_rows)
+                arrays[DRAIN_ID] = pa.repeat(pa.scalar(drain_of(path)), batch.num_rows)
+                yield pa.RecordBatch.from_arrays([arrays[name] for name in names], names=names)

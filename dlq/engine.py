@@ -1,0 +1,156 @@
+"""Where work on bodies runs: on this machine, or on as many as Spark has.
+
+Everything about ids is done where a verb runs, as tables of Arrow. Bodies are worked on as one
+idea: a list of partitions, and a function from record batches to record batches. Both engines give
+the same rows.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+Function = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""Takes the batches of a partition. It is called on another machine, and must be picklable."""
+
+ATTEMPT: ContextVar[int] = ContextVar("attempt", default=1)
+"""Which attempt of its engine a function is called for, from 1: Spark repeats what failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Rows that are made where they are needed, and never all at once.
+
+    Attributes:
+        partitions: what each call of *function* gets, such as the paths of files. A partition
+            without any row is called, too.
+        function: makes the rows of a partition. An engine may call it again for the same one.
+        schema: of the rows that it yields.
+    """
+
+    partitions: Sequence[pa.Table]
+    function: Function
+    schema: pa.Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """How rows come to the tasks that need them.
+
+    Attributes:
+        tasks: how many there are, at least 1.
+        task: a column with the number of the row's task, from 0.
+        order: the columns by which the rows of a task are sorted.
+    """
+
+    tasks: int
+    task: str
+    order: Sequence[str]
+
+
+AttributeSql = Mapping[str, Sequence[tuple[str, str | None]]]
+"""By group id: names of message attributes, with an expression of SQL for the value; None for an
+attribute that is removed."""
+
+GROUP_ID = "group_id"
+"""The column that says whose ``AttributeSql`` a row has."""
+
+CHANGES = "attribute_changes"
+"""The column that ``Engine.run_edited`` adds: what ``AttributeSql`` gives for this row, a list of
+``CHANGE``; null where the row's group has none."""
+
+CHANGE = pa.struct(
+    [
+        ("name", pa.string()),
+        ("data_type", pa.string()),
+        ("string_value", pa.string()),
+        ("binary_value", pa.binary()),
+    ]
+)
+"""A new value of an attribute. Its type is one of SQS's; both values are null where the attribute
+is removed."""
+
+
+class Engine(Protocol):
+    """Runs work, and evaluates the SQL of operators over its rows.
+
+    Each method raises ArchiveError where a file of the archive is gone or broken, and
+    KeyboardInterrupt after Ctrl-C.
+    """
+
+    @property
+    def name(self) -> str:
+        """What ``--engine`` calls it."""
+        ...
+
+    @property
+    def slots(self) -> int:
+        """How many partitions are worked on at the same time, at least 1."""
+        ...
+
+    @property
+    def may_grow(self) -> bool:
+        """Whether it may get more slots while partitions wait."""
+        ...
+
+    @property
+    def application_id(self) -> str | None:
+        """The name under which its owner's logs know this run; None if there are none."""
+        ...
+
+    @property
+    def reserved_bytes(self) -> int:
+        """Memory of this machine that it may still take, beside what this process takes."""
+        ...
+
+    def run(self, work: Work) -> pa.Table:
+        """Do *work*; return its rows, in any order.
+
+        Each partition's rows are returned once. Its function has run once, or more often where a
+        machine failed.
+        """
+        ...
+
+    def run_where(
+        self, work: Work, where: str, columns: Sequence[str], hidden: Sequence[str] = ()
+    ) -> pa.Table:
+        """Do *work*; return *columns* of the rows for which *where* is true.
+
+        *where* is the condition of ``--where`` over the columns of the rows but for *hidden*.
+
+        Raises:
+            SqlError: it is no such condition, or it fails on a row, or takes too long, or too much
+                memory. The text names it, and quotes no row.
+        """
+        ...
+
+    def run_edited(
+        self,
+        work: Work,
+        attributes: AttributeSql,
+        then: Work,
+        exchange: Exchange | None = None,
+    ) -> pa.Table:
+        """Do *work*, add ``CHANGES`` to its rows, and give them to the function of *then*.
+
+        The partitions of *then* are not used: its function gets the rows of one partition of
+        *work*, or with an *exchange* those of one task, sorted.
+
+        Raises:
+            SqlError: the SQL fails on a row, takes too long, or too much memory. The text names the
+                group, and quotes no row.
+        """
+        ...
+
+    def check_condition(self, sql: str, schema: pa.Schema, place: str) -> None:
+        """Raise SqlError where *sql*, which comes from *place*, is no condition over these columns.
+
+        The text names *place*, *sql* and the part.
+        """
+        ...
+
+    def attribute_fault(self, sql: str) -> str | None:
+        """Return what is wrong with an expression of ``set_attributes``; None if nothing is."""
+        ...
