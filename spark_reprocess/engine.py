@@ -21,7 +21,7 @@ from spark_reprocess.allowed_sql import attribute_value, condition
 from spark_reprocess.evaluation import evaluated, to_arrow, where_option
 from spark_reprocess.failures import explained
 from spark_reprocess.interrupts import cancel_jobs_on_interrupt
-from spark_reprocess.session import get_session, our_settings
+from spark_reprocess.session import our_settings
 
 T = TypeVar("T")
 
@@ -229,14 +229,3 @@ def _attribute_type(kind: DataType) -> str | None:
     if isinstance(kind, NumericType):
         return "Number"
     return "Binary" if isinstance(kind, BinaryType) else None
-
-
-def start() -> SparkEngine:
-    """Return the engine of the process's Spark session, started if need be.
-
-    Raises:
-        InputError: Spark finds no Java that it can start, or is another version.
-    """
-    # As on the workers: collections of garbage take time and find nothing.
-    gc.set_threshold(50_000)
-    return SparkEngine(get_session())

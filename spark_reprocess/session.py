@@ -2,7 +2,7 @@
 
 Under ``spark-submit`` the cluster's settings apply. From plain Python a local session is started,
 whose workers find this package and which prints errors only. A session that was there before is its
-owner's, who may run other queries in it: our settings hold only while ours run, see ``our_settings``.
+owner's, who may run other queries in it: our settings hold only in ``our_settings``.
 """
 
 import os

@@ -16,8 +16,9 @@ from dlq.cli import running
 from dlq.cli.terminal import while_it_is_read
 from dlq.cli.verb import (
     BAD_INPUT,
+    LOCAL,
     PROGRAM,
-    SPARK_INSTALL,
+    SPARK,
     STACK,
     STACK_VARIABLE,
     Entry,
@@ -44,9 +45,6 @@ ALL_VERBS: Mapping[str, Entry] = {**running.VERBS, **_OWN}
 _OF_ARCHIVE = {*running.VERBS, "rehearse"}
 """Verbs with ``--archive``, whose options take their values from the stack."""
 
-_SPARK_PACKAGES = {"pyspark", "py4j", "pandas"}
-"""Packages that only the extra ``spark`` installs."""
-
 _INSTEAD_OF_PROFILE = (
     "AWS_DEFAULT_PROFILE",
     "AWS_ACCESS_KEY_ID",
@@ -56,6 +54,7 @@ _INSTEAD_OF_PROFILE = (
 """Environment variables that boto3 prefers to ``AWS_PROFILE``."""
 
 ON_GLUE = "--on-glue"
+_ENGINE = "--engine"
 _COMPLETION = "--print-completion"
 _PLACE = {"stack", "region", "profile", "on_glue"}
 
@@ -123,13 +122,6 @@ def _run(words: list[str], make_session: "Callable[[], Session]") -> int:
     try:
         with _environment(place.region, place.profile):
             return _run_verb(name, rest, place.stack, make_session)
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in _SPARK_PACKAGES:
-            raise
-        raise InputError(
-            f"{name} needs Spark: {SPARK_INSTALL}, and Java 17 or later; "
-            "with --on-glue the stack's AWS Glue job runs it"
-        ) from error
     finally:
         STACK.reset(token)
 
@@ -150,6 +142,8 @@ def _run_verb(
         from dlq.cli.on_glue import run_on_glue
 
         values = vars(_parser_of(name, words)[0].parse_args(words))
+        if values.pop("engine", None) == LOCAL:
+            raise InputError(f"{_ENGINE} {LOCAL}: does not go with {ON_GLUE}, where Spark runs")
         return run_on_glue(make_session(), required(stack), name, _without_place(words), values)
     parser, verb = _parser_of(name, words)
     values = vars(parser.parse_args(words))
@@ -212,6 +206,13 @@ def _fill(parser: argparse.ArgumentParser, name: str, words: Sequence[str]) -> V
     if name in _OF_ARCHIVE:
         running.add_archive(parser)
     running.fill(parser, verb, words)
+    if verb.has_engine:
+        parser.add_argument(
+            _ENGINE,
+            choices=(LOCAL, SPARK),
+            help="where bodies are read and sent: threads of this machine, or Spark, which needs "
+            f"Java (default: {LOCAL} up to 10,000 messages and 256 MiB)",
+        )
     installation = parser.add_argument_group("installation")
     _add_place(installation)
     if name in running.VERBS:
@@ -270,7 +271,10 @@ def _names_no_archive(words: Sequence[str]) -> bool:
 
 
 def _without_place(words: Sequence[str]) -> list[str]:
-    _, rest = _place_parser().parse_known_args(words)
+    """Return the *words* that the job knows."""
+    parser = _place_parser()
+    parser.add_argument(_ENGINE)
+    _, rest = parser.parse_known_args(words)
     return [word for word in rest if word != ON_GLUE]
 
 

@@ -14,12 +14,12 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, NoReturn, Self
 
 from dlq.cli.terminal import AS_JSON, one_stream, print_error
-from dlq.cli.verb import BAD_INPUT, INTERRUPTED, RARE, Entry, Section, Verb
+from dlq.cli.verb import BAD_INPUT, ENGINE, INTERRUPTED, RARE, SPARK, Entry, Section, Verb, job
 from dlq.errors import JobError
 
 PACKAGE = "dlq.cli.verbs"
@@ -66,30 +66,34 @@ class Command:
     verb: Verb
     options: Any
     as_json: bool = False
+    engine: str | None = None
 
     @classmethod
     def of(cls, name: str, verb: Verb, values: dict[str, Any]) -> Self:
         """Make it of the *values* that were read; JobError if they do not go together."""
         as_json = values.pop("as_json", False)
+        engine = values.pop("engine", None)
         values = {n: tuple(one) if isinstance(one, list) else one for n, one in values.items()}
-        return cls(name, verb, verb.make_options(**values), as_json)
+        return cls(name, verb, verb.make_options(**values), as_json, engine)
 
     def run(self) -> int:
         """Run the verb; return the exit code. Raises JobError."""
-        token = AS_JSON.set(self.as_json)
+        as_json = AS_JSON.set(self.as_json)
+        engine = ENGINE.set(self.engine)
         try:
             with one_stream():
                 return self.verb.run(self.options)
         finally:
-            AS_JSON.reset(token)
+            ENGINE.reset(engine)
+            AS_JSON.reset(as_json)
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run one verb in this process; return its exit code, see ``SETTINGS``.
+    """Run one verb on Spark, in this process; return its exit code, see ``SETTINGS``.
 
     A Spark session that is started here stays for the next call.
     """
-    return exit_code_of(lambda: parse(list(argv)).run())
+    return exit_code_of(lambda: replace(parse(list(argv)), engine=SPARK).run())
 
 
 def exit_code_of(call: Callable[[], int]) -> int:
@@ -106,12 +110,10 @@ def _exit_code_of(call: Callable[[], int]) -> int:
         try:
             return call()
         except Exception as error:
-            # Some verbs need no Spark, and it may not be installed.
-            if isinstance(error, JobError) or "pyspark" not in sys.modules:
+            if isinstance(error, JobError) or not _is_spark_loaded():
                 raise
-            from dlq.cli.spark_session import report_failure
-
-            return report_failure(error)
+            exit_code: int = job().report_failure(error)
+            return exit_code
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else BAD_INPUT
     except JobError as error:
@@ -158,11 +160,13 @@ def end_process(exit_code: int) -> NoReturn:
         for stream in (sys.stdout, sys.stderr):
             with suppress(BrokenPipeError):
                 stream.flush()
-        if "pyspark" in sys.modules:
-            from spark_reprocess.session import end_session
-
-            end_session()
+        if _is_spark_loaded():
+            job().end_session()
         os._exit(exit_code)
+
+
+def _is_spark_loaded() -> bool:
+    return "pyspark" in sys.modules
 
 
 @contextmanager

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from dlq.progress import Progress, in_lines, on_terminal
@@ -29,6 +31,12 @@ STACK: ContextVar[str | None] = ContextVar("stack", default=None)
 
 STACK_VARIABLE = "DLQ_STACK"
 """The environment variable with the default of ``--stack``."""
+
+LOCAL, SPARK = "local", "spark"
+"""The engines, as ``--engine`` calls them."""
+
+ENGINE: ContextVar[str | None] = ContextVar("engine", default=None)
+"""The engine that ``--engine`` or the program names; None to choose by what the verb reads."""
 
 PROGRESS: ContextVar[Progress | None] = ContextVar("progress", default=None)
 """How progress is shown; None for what suits standard error."""
@@ -82,6 +90,7 @@ class Verb:
             JobError with a sentence.
         examples: what its ``--help`` ends with.
         has_json: whether it takes ``--json``; see ``terminal.print_answer``.
+        has_engine: whether it works on bodies, and takes ``--engine``.
     """
 
     about: str
@@ -90,6 +99,15 @@ class Verb:
     run: Callable[[Any], int]
     examples: str = ""
     has_json: bool = True
+    has_engine: bool = False
+
+
+def job() -> ModuleType:
+    """Return the Spark job's side of a command: ``start``, ``report_failure``, ``end_session``.
+
+    This is the one place where Spark is reached. ModuleNotFoundError where it is not installed.
+    """
+    return import_module("spark_reprocess.command_line")
 
 
 def suggestion(verb: str, archive: str, *words: str) -> str:

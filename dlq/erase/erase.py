@@ -18,7 +18,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,6 +29,7 @@ from dlq.archive.ledger.erasures import Erasure, erasures, mark_done, record_era
 from dlq.archive.ledger.open_set import claimed_table, read_messages, stored_open_set
 from dlq.archive.ledger.run_results import clear_plans
 from dlq.archive.lock import ArchiveLock, LockHolder, LockUse, archive_lock
+from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA, READ_COLUMNS
 from dlq.archive.messages.message_index import (
     REPORTS,
     TABLE,
@@ -47,20 +48,20 @@ from dlq.archive.messages.message_store import (
     rows_named,
     with_files,
 )
+from dlq.archive.messages.reading import read_files_work
 from dlq.archive.storage.files import COMMANDS, MESSAGES, Archive, new_id, open_archive
 from dlq.aws.actor import actor, caller, require_reason
 from dlq.aws.clients import aws_client
+from dlq.engine import Engine
 from dlq.errors import ArchiveError, InputError
 from dlq.plan.plan import Plan, plan_text
 from dlq.plan.plan_file import PLAN
 from dlq.plan.reading import read_plan
 from dlq.progress import Progress, silent
+from dlq.sql.allowed import named_columns
 from dlq_replay.aws.failure_table import MAX_READS, MAX_WRITES, table_client_config
 from dlq_replay.aws.sqs import describe
 from dlq_replay.retry import Retry
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _BUSY_TABLE = Retry(max_attempts=8)
 _Key = dict[str, dict[str, str]]
@@ -148,7 +149,7 @@ class EraseSummary:
 
 
 def erase(
-    spark: "SparkSession | None",
+    engine: Engine | None,
     options: EraseOptions,
     *,
     now_seconds: Callable[[], float] = time.time,
@@ -156,7 +157,7 @@ def erase(
 ) -> EraseSummary:
     """Find what would be erased and, with ``execute``, erase it. Safe to repeat at any time.
 
-    *spark* is needed for a condition alone.
+    *engine* is needed for a condition alone.
 
     Raises:
         InputError: the options are wrong, or the archive is. Nothing was changed.
@@ -171,7 +172,7 @@ def erase(
     with held or nullcontext() as lock, progress("erasing" if lock else "finding", str):
         if options.older_than_days is not None:
             return _expire(archive, now, options.older_than_days, lock)
-        return _erase_named(archive, spark, options, now, lock)
+        return _erase_named(archive, engine, options, now, lock)
 
 
 def _clear_commands(archive: Archive, lock: ArchiveLock) -> None:
@@ -183,21 +184,21 @@ def _clear_commands(archive: Archive, lock: ArchiveLock) -> None:
 
 def _erase_named(
     archive: Archive,
-    spark: "SparkSession | None",
+    engine: Engine | None,
     options: EraseOptions,
     now: float,
     lock: ArchiveLock | None,
 ) -> EraseSummary:
     """Erase what is named; without *lock* find it alone."""
-    summary, new, begun, reports = _find(archive, spark, options, now)
+    summary, new, begun, reports = _find(archive, engine, options, now)
     if lock is None:
         return summary
     _clear_commands(archive, lock)
     if summary.is_empty:
         return summary
     if summary.is_new:
-        job = spark.sparkContext.applicationId if spark else None
-        begun.append(replace(new, caller=caller(job)))
+        application_id = engine.application_id if engine else None
+        begun.append(replace(new, caller=caller(application_id)))
         record_erasure(archive, begun[-1])
     gone = {message_id for record in begun for message_id in record.messages}
     rows = sum(
@@ -219,7 +220,7 @@ def _erase_named(
 
 
 def _find(
-    archive: Archive, spark: "SparkSession | None", options: EraseOptions, now: float
+    archive: Archive, engine: Engine | None, options: EraseOptions, now: float
 ) -> tuple[EraseSummary, Erasure, list[Erasure], dict[str, list[str]]]:
     """Find the messages, what else holds or quotes them, and earlier erasures that died.
 
@@ -229,10 +230,10 @@ def _find(
     require_drains(archive)
     if options.where is None:
         rows = _named(archive, options.ids)
-    elif spark is not None:
-        rows = _matching(archive, spark, options.where)
+    elif engine is not None:
+        rows = _matching(archive, engine, options.where)
     else:
-        raise InputError("--where needs a Spark session")
+        raise InputError("--where needs an engine")
     messages = defaultdict[str, set[str]](set)
     for row in rows.to_pylist():
         messages[row["message_id"]].add(row["drain_id"])
@@ -293,25 +294,14 @@ def _named(archive: Archive, ids: Collection[str]) -> pa.Table:
     return rows.append_column("drain_id", drains_of(rows))
 
 
-def _matching(archive: Archive, spark: "SparkSession", where: str) -> pa.Table:
+def _matching(archive: Archive, engine: Engine, where: str) -> pa.Table:
     """Select the rows that match the SQL condition *where*, and those of their copies."""
-    # Only a condition needs Spark, which need not be installed.
-    from dlq.archive.messages.frames import (  # noqa: PLC0415
-        FILE,
-        column_texts,
-        read_rows,
-    )
-    from spark_reprocess.allowed_sql import matching  # noqa: PLC0415
-    from spark_reprocess.evaluation import evaluated, where_option  # noqa: PLC0415
-    from spark_reprocess.session import under_our_settings  # noqa: PLC0415
-
-    @under_our_settings
-    def first_ids(spark: "SparkSession") -> list[str]:
-        rows, _ = read_rows(spark, archive, message_files(archive), _IDS)
-        rows = matching(rows, where, hidden=[FILE])
-        return column_texts(rows.select("first_id").distinct())
-
-    return _named(archive, evaluated(spark, lambda: first_ids(spark), *where_option(where)))
+    columns = named_columns(where, READ_COLUMNS)
+    stored = [name for name in columns if name in ARROW_SCHEMA.names]
+    to_read = list(dict.fromkeys(["first_id", *stored]))
+    work = read_files_work(archive, message_files(archive), to_read, engine.slots)
+    first_ids = engine.run_where(work, where, ["first_id"])["first_id"].unique()
+    return _named(archive, list(map(str, first_ids.to_pylist())))
 
 
 def _expire(

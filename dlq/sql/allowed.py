@@ -6,7 +6,7 @@ it does not know, and an engine works on the checked tree: what was checked is w
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from decimal import Decimal
 from difflib import get_close_matches
@@ -150,6 +150,17 @@ def checked(sql: str, columns: Collection[str]) -> exp.Expr:
     except RecursionError as error:
         raise InputError("is nested too deeply") from error
     return tree
+
+
+def named_columns(sql: str, columns: Sequence[str]) -> list[str]:
+    """Return those of *columns* that *sql* names, in their order; a lambda's variable may be one.
+
+    Raises:
+        InputError: as for ``checked``.
+    """
+    tree = checked(sql, columns)
+    names = {part.name.lower() for part in tree.find_all(exp.Identifier)}
+    return [column for column in columns if column.lower() in names]
 
 
 class _Parser(SparkParser):

@@ -101,9 +101,10 @@ def _make_options(**values: Any) -> dict[str, Any]:  # noqa: ANN401 - argparse's
 
 def _run(values: dict[str, Any]) -> int:
     from dlq.archive.messages.message_store import message_files, require_drains
-    from dlq.cli.spark_session import start_spark
+    from dlq.cli.engines import engine_for, streaming_engine
     from dlq.drain.drain import DrainOptions, drain
     from dlq.explain.analyze import AnalyzeOptions, analyze, load_policy
+    from dlq.inspect.sizes import size_of_pending
 
     only, url, policy = (values.pop(name) for name in ("only", "parked_queue_url", "policy"))
     place, sha256 = values.pop("archive"), values.pop("policy_sha256")
@@ -113,18 +114,22 @@ def _run(values: dict[str, Any]) -> int:
         _check_analysis(values, policy, sha256)
     if only == _ANALYZE:
         require_drains(archive)
+        engine = engine_for("collect", lambda: size_of_pending(archive))
     else:
-        require_queue("--parked-queue-url", url, sqs_client)
-    spark = start_spark()
-    # Only Spark can check all of its conditions.
-    rules = load_policy(spark, policy, sha256) if policy else None
+        waiting = require_queue("--parked-queue-url", url, sqs_client).counts.visible
+        if only == "drain":
+            engine = streaming_engine("collect")
+        else:
+            engine = engine_for("collect", lambda: size_of_pending(archive).plus(waiting))
+    # Only an engine can check all of its conditions.
+    rules = load_policy(engine, policy, sha256) if policy else None
     drained, findings = None, None
     try:
         if only != _ANALYZE:
-            drained = drain(spark, DrainOptions(url, place, **of_drain), progress=progress_here())
+            drained = drain(engine, DrainOptions(url, place, **of_drain), progress=progress_here())
         if only == _ANALYZE or (not only and message_files(archive)):
             options = AnalyzeOptions(place, **values, policy=rules, stack=STACK.get())
-            findings = analyze(spark, options, progress=progress_here())
+            findings = analyze(engine, options, progress=progress_here())
     finally:
         # Whatever ends the analysis, the answer says what was drained.
         if drained or findings:
@@ -140,7 +145,7 @@ def _run(values: dict[str, Any]) -> int:
 
 
 def _check_analysis(values: Mapping[str, Any], policy: str | None, sha256: str | None) -> None:
-    """Check what needs no Spark, before anybody waits for it. Raises InputError."""
+    """Check what needs no engine, before anybody waits for it. Raises InputError."""
     from dlq.archive.messages.dead_letter_schema import READ_COLUMNS
     from dlq.explain.analyze import load_policy
     from dlq.explain.signature.mask import compile_masks
@@ -268,4 +273,4 @@ def _title_and_lead(group: GroupFinding) -> str:
     return shorten(group.title, _TITLE_ON_A_TERMINAL) + (f"\n↳ {lead}" if lead else "")
 
 
-VERB = Verb(_ABOUT, _add_arguments, _make_options, _run)
+VERB = Verb(_ABOUT, _add_arguments, _make_options, _run, has_engine=True)

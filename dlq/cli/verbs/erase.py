@@ -22,7 +22,7 @@ the ids.
 
 A dry run unless --execute is given. If an erase is killed, the next one completes it. In a
 versioned bucket every version is erased. docs/erase.md has the rights that this needs, and what an
-erase does not reach. Only --where needs Spark."""
+erase does not reach."""
 
 _IS_KEPT = "; neither the reason nor the ids should identify a person: both are kept"
 _NOT_REACHED = (
@@ -63,20 +63,22 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: EraseOptions) -> int:
-    spark = None
+    engine = None
     if options.where is not None:
-        # Only a condition needs Spark, which need not be installed.
-        from dlq.cli.spark_session import start_spark
+        # Only a condition needs an engine.
+        from dlq.cli.engines import engine_for
+        from dlq.inspect.sizes import size_of_archive
         from dlq.sql.allowed import check_sql
 
         options.check()
         check_sql(options.where, READ_COLUMNS)
-        require_drains(open_archive(options.archive))
-        spark = start_spark()
+        archive = open_archive(options.archive)
+        require_drains(archive)
+        engine = engine_for("erase", lambda: size_of_archive(archive))
     wait_until = time.monotonic() + options.wait_seconds
     while True:
         try:
-            summary = erase(spark, options, progress=progress_here())
+            summary = erase(engine, options, progress=progress_here())
             break
         except BusyError:
             if time.monotonic() >= wait_until:
@@ -119,4 +121,4 @@ def print_erase(summary: EraseSummary, options: EraseOptions) -> None:
             print_line(f"{_NOT_REACHED}{table}")
 
 
-VERB = Verb(_ABOUT, _add_arguments, EraseOptions, _run)
+VERB = Verb(_ABOUT, _add_arguments, EraseOptions, _run, has_engine=True)

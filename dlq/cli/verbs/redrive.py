@@ -142,7 +142,8 @@ def _allowed(text: str) -> str:
 
 
 def _run(options: RedriveOptions) -> int:
-    from dlq.cli.spark_session import start_spark
+    from dlq.cli.engines import engine_for
+    from dlq.inspect.sizes import size_of_plan
     from dlq.redrive.preparation import prepare, stopped_summary
     from dlq.redrive.redrive import redrive
     from dlq.redrive.watch import Watch
@@ -150,11 +151,13 @@ def _run(options: RedriveOptions) -> int:
     # Whoever collects the output, a log, keeps what an erase does not reach.
     if not (sys.stdout.isatty() or AS_JSON.get()):
         options = replace(options, has_samples=False)
-    # Nobody should wait for Spark to be told of a mistake.
-    summary = stopped_summary(options, prepare(options))
+    # Nobody should wait for an engine to be told of a mistake.
+    ready = prepare(options)
+    summary = stopped_summary(options, ready)
     watch = Watch(options) if options.watches and options.execute and summary is None else None
     if summary is None:
-        summary = redrive(start_spark(), options, progress=progress_here(), announce=print_error)
+        engine = engine_for("redrive", lambda: size_of_plan(ready.archive, ready.plan))
+        summary = redrive(engine, options, progress=progress_here(), announce=print_error)
     # Also where all groups were stopped before, so that no run began.
     is_stopped = options.execute and bool(summary.stopped_groups)
     if not AS_JSON.get():
@@ -326,4 +329,4 @@ def _format_result(summary: RedriveSummary, suggested: str) -> str:
     )
 
 
-VERB = Verb(_ABOUT, _add_arguments, RedriveOptions, _run)
+VERB = Verb(_ABOUT, _add_arguments, RedriveOptions, _run, has_engine=True)

@@ -35,14 +35,16 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: RestoreOptions) -> int:
-    from dlq.cli.spark_session import start_spark
+    from dlq.cli.engines import engine_for
+    from dlq.inspect.sizes import size_of_archive
     from dlq.redrive.restore import check_restore, restore
 
-    check_restore(options)
-    summary = restore(start_spark(), options, progress=progress_here())
+    archive = check_restore(options)
+    engine = engine_for("restore", lambda: size_of_archive(archive))
+    summary = restore(engine, options, progress=progress_here())
     print_answer(redrive_fields(summary), lambda: print_redrive(summary, "drain"))
     print_stop(summary.stopped_by)
     return exit_code_of(summary)
 
 
-VERB = Verb(_ABOUT, _add_arguments, RestoreOptions, _run)
+VERB = Verb(_ABOUT, _add_arguments, RestoreOptions, _run, has_engine=True)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq.archive.ledger.disposition import Disposition
-from dlq.aws.clients import aws_client, aws_session, region_of
+from dlq.archive.storage.files import open_archive
+from dlq.aws.clients import aws_client, aws_session, region_of, require_queue, sqs_client
 from dlq.cli.arguments import add_shared
 from dlq.cli.terminal import print_answer, print_error, print_line
 from dlq.cli.verb import (
@@ -72,11 +73,17 @@ def _make_options(**values: Any) -> "RunOptions":  # noqa: ANN401 - argparse's
 
 
 def _run(options: "RunOptions") -> int:
-    from dlq.cli.spark_session import start_spark
+    from dlq.cli.engines import engine_for
+    from dlq.inspect.sizes import Size, size_of_pending
     from dlq.run import check_run, run
 
+    def size() -> Size:
+        waiting = require_queue("--parked-queue-url", options.parked_queue_url, sqs_client).counts
+        return size_of_pending(open_archive(options.archive)).plus(waiting.visible)
+
     check_run(options)
-    summary = run(start_spark(), options, progress=progress_here(), announce=print_error)
+    engine = engine_for("run", size)
+    summary = run(engine, options, progress=progress_here(), announce=print_error)
     if url := options.destination:
         client = aws_client("cloudwatch", region=region_of(url, aws_session().region_name))
         publish_pending(client, QueueAddress.from_url(url).name, summary.pending)
@@ -153,4 +160,4 @@ def print_run(summary: "RunSummary") -> None:
     print_line(f"run {summary.run_id}: {totals}; {pending}")
 
 
-VERB = Verb(_ABOUT, _add_arguments, _make_options, _run)
+VERB = Verb(_ABOUT, _add_arguments, _make_options, _run, has_engine=True)

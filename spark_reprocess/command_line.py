@@ -1,34 +1,35 @@
-"""Starts Spark for a verb, and reports how it failed. Needs pyspark, which not every verb does."""
+"""The Spark job's side of the command line: starts Spark for a verb, and reports how it failed."""
 
 import gc
 
 from pyspark.errors import PythonException
-from pyspark.sql import SparkSession
 
 from dlq.cli.terminal import print_error
 from dlq.cli.verb import BAD_INPUT, SPARK_FAILED, progress_here
+from spark_reprocess.engine import SparkEngine
 from spark_reprocess.failures import (
     SPARK_FAILURES,
     archive_fault_of,
     condition_and_sentence,
     is_end_of_jvm,
 )
-from spark_reprocess.interrupts import CANCELLED, cancel_jobs_on_interrupt
-from spark_reprocess.session import get_session, version_fault
+from spark_reprocess.interrupts import CANCELLED
+from spark_reprocess.session import end_session, get_session, version_fault
+
+__all__ = ["end_session", "report_failure", "start"]
 
 
-def start_spark() -> SparkSession:
-    """Return the process's Spark session, started if need be; Ctrl-C cancels its jobs.
+def start() -> SparkEngine:
+    """Return the engine of the process's Spark session, started if need be.
 
     Raises:
-        InputError: Spark finds no Java that it can start.
+        InputError: Spark finds no Java that it can start, or is another version.
     """
     # As on the workers: collections of garbage take time and find nothing.
     gc.set_threshold(50_000)
     with progress_here()("starting Spark", str):
         session = get_session()
-    cancel_jobs_on_interrupt(session)
-    return session
+    return SparkEngine(session)
 
 
 def report_failure(error: Exception) -> int:
