@@ -1,4 +1,4 @@
-"""The operator: runs ``dlq`` commands, in a Spark session that starts in the background.
+"""The operator: runs ``dlq`` commands on Spark, whose session starts in the background.
 
 With ``--console`` the viewer does the last of them.
 """
@@ -25,6 +25,9 @@ from dlq.console.work import MOST_STOPS, Works
 from dlq.figures import counted
 
 _SHOWN, _TRIES = 2, 5
+
+_ON_SPARK = ("--engine", "spark")
+"""So few messages would need no Spark: the demo shows the job that thousands need."""
 
 _HINTS = ("report: ", "next")
 """How the end of a verb's output begins, which names the next command."""
@@ -62,7 +65,15 @@ class Operator:
         """Archive and analyze the parked messages; show what was moved, and how many wait."""
         # The local server answers short polls in full.
         url = self._queues.parked.url
-        words = ("--parked-queue-url", url, *self._archive, "--wait-seconds", "0", *self.logs)
+        words = (
+            "--parked-queue-url",
+            url,
+            *self._archive,
+            "--wait-seconds",
+            "0",
+            *self.logs,
+            *_ON_SPARK,
+        )
         lines = self._run("collect", *words)[1]
         end = next((n for n, line in enumerate(lines) if " pending in " in line), len(lines))
         self._quote(lines[: end + 1])
@@ -70,7 +81,7 @@ class Operator:
     def read_logs(self, log: Path) -> None:
         """Analyze again, now and later with the errors in the file *log*."""
         self.logs = ("--logs", str(log))
-        lines = self._run("collect", "--only", "analyze", *self._archive, *self.logs)[1]
+        lines = self._run("collect", "--only", "analyze", *self._archive, *self.logs, *_ON_SPARK)[1]
         self._quote([line for line in lines if " in the logs" in line])
 
     def list_groups(self) -> None:
@@ -95,7 +106,7 @@ class Operator:
         Where a slow machine leaves a step without a verdict, the same command goes on. Return its
         last exit code.
         """
-        words = [*self._archive, "--ramp", "--main-queue-url", self._queues.main.url]
+        words = [*self._archive, *_ON_SPARK, "--ramp", "--main-queue-url", self._queues.main.url]
         words += ["--parked-queue-url", self._queues.parked.url, "--failure-table", FAILURE_TABLE]
         if not reason:
             _, lines = self._run("redrive", *words)

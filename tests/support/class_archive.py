@@ -14,6 +14,7 @@ import boto3
 
 from dlq_replay.aws.sqs import SqsQueue
 from local_sqs.server import serve_in_thread
+from spark_reprocess.engine import SparkEngine
 from spark_reprocess.session import end_session, get_session
 from tests.integration.spark_world import analyzed, archive_of, executed, parked
 from tests.support.approved_plan import planned
@@ -37,8 +38,9 @@ def main(target: Path) -> None:
         archive = archive_of(Path(folder), [parked(number) for number in range(20)])
         client = boto3.client("sqs", region_name="us-east-1")
         queue = SqsQueue(client, client.create_queue(QueueName="main")["QueueUrl"])
-        analyzed(session, archive)
-        executed(session, archive, planned(archive), queue.url)
+        engine = SparkEngine(session)
+        analyzed(engine, archive)
+        executed(engine, archive, planned(archive), queue.url)
         gateway: Any = session.sparkContext._gateway  # noqa: SLF001 - pyspark has no other way
         end_session()
     # The JVM writes the archive as it ends.

@@ -1,4 +1,4 @@
-"""A mistake is found, and a stopped group is answered, before anybody waits for Spark to start."""
+"""A mistake is found, and a stopped group is answered, before any engine starts."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import yaml
 
 from dlq.archive.group_records import add_statement
 from dlq.archive.storage.files import Archive
-from dlq.cli import spark_session
+from dlq.cli import engines
 from dlq.cli.command import main
 from dlq.explain.triage import Statement
 from dlq_replay.aws.sqs import SqsQueue
@@ -29,11 +29,11 @@ rules:
 
 
 @pytest.fixture(autouse=True)
-def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    def start() -> NoReturn:
-        pytest.fail("Spark is started")
+def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(*_: object) -> NoReturn:
+        pytest.fail("an engine is started")
 
-    monkeypatch.setattr(spark_session, "start_spark", start)
+    monkeypatch.setattr(engines, "engine_for", start)
 
 
 @pytest.fixture
