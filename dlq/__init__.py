@@ -10,6 +10,7 @@ SQS, files or the terminal:
                 DuckDB gives as Spark does (``duckdb_sql``)
 ``aws/`` *      ``clients`` of SQS, the counts of a queue; who calls; the breaker's limit
 ``progress`` *  progress lines
+``engine``      the interface to where bodies are worked on; ``local_engine`` * is this machine
 ``archive/`` *  ``storage/``: files on disk or S3; ``messages/``: a row for each; ``ledger/``:
                 claims, results and what is pending (``message_state`` has the rules); ``lock``;
                 ``group_records``: what is remembered of groups
