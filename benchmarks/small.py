@@ -1,14 +1,17 @@
-"""Measures a hundred messages against a bare session: one job in a worker that loads nothing else.
+"""Measures a hundred messages: on this machine in processor time, on Spark against a bare session.
 
-Every figure includes the start of the process and of its session.
+Every figure includes the start of the process, and on Spark that of its session. A bare session
+runs one job in a worker that loads nothing else.
 """
 
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import boto3
@@ -22,12 +25,11 @@ from benchmarks.verbs import approved
 MESSAGES = 100
 TURNS = 5
 
-_IN_ONE_SESSION = """
-import sys
-from dlq.cli.running import end_process, main
+_COMMAND = (sys.executable, "-m", "dlq")
+_BARE_SESSION = """
+from dlq.cli.running import end_process
 from spark_reprocess.session import get_session
-if len(sys.argv) > 1:
-    end_process(main(sys.argv[1].split()))
+
 spark = get_session()
 conf = spark._jvm.org.apache.spark.SparkEnv.get().conf()
 conf.set("spark.python.daemon.module", "pyspark.daemon")
@@ -36,38 +38,68 @@ end_process(0)
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Took:
+    """What a process took: on the clock, and of processors with all that it started."""
+
+    seconds: float
+    processor_seconds: float
+
+
 def measure(rig: Rig) -> list[Finding]:
-    """Run both alternately with the bare session."""
-    rig.notify("a hundred messages, against a bare Spark session")
+    """Run each verb several times on both engines, alternately with the bare session."""
+    rig.notify("a hundred messages, on this machine and against a bare Spark session")
     client = boto3.client("sqs")
     parked, main = (client.create_queue(QueueName=name)["QueueUrl"] for name in ("parked", "main"))
     with tempfile.TemporaryDirectory(prefix="bench-small-") as folder:
-        place = f"--archive {folder}/archive"
+        place = ("--archive", f"{folder}/archive")
 
-        def drain_and_analyze() -> float:
+        def collect(engine: str) -> Took:
             shutil.rmtree(f"{folder}/archive", ignore_errors=True)
             fill(rig, parked, MESSAGES)
-            return _seconds(f"collect {place} --parked-queue-url {parked} --wait-seconds 0")
+            words = ("--parked-queue-url", parked, "--wait-seconds", "0", "--engine", engine)
+            return _took(*_COMMAND, "collect", *place, *words)
 
-        def redrive() -> float:
+        def redrive(engine: str, *more: str) -> Took:
             shutil.rmtree(f"{folder}/archive/ledger", ignore_errors=True)
             plan = approved(Path(folder, "archive"))
-            to_main = f"--to-queue-url {main} --execute --reason benchmark"
-            return _seconds(f"redrive {place} --plan {plan} {to_main}")
+            words = ("--plan", plan, "--to-queue-url", main, "--engine", engine)
+            return _took(*_COMMAND, "redrive", *place, *words, *more)
 
-        def compared(what: str, run: Callable[[], float], target: float) -> Finding:
-            programs = {"s": run, "s, a bare session": _seconds}
-            return rig.compare(f"{what} of {MESSAGES} messages", programs, TURNS, at_most=target)
+        def dry_run(engine: str) -> Took:
+            return redrive(engine)
+
+        def executed(engine: str) -> Took:
+            return redrive(engine, "--execute", "--reason", "benchmark")
+
+        def here(what: str, run: Callable[[str], Took], most_seconds: float) -> Finding:
+            values = [run("local").processor_seconds for _ in range(TURNS)]
+            unit = "s of a processor"
+            return Finding(f"{what} of {MESSAGES}, here", values, unit, at_most=most_seconds)
+
+        def on_spark(what: str, run: Callable[[str], Took], most: float) -> Finding:
+            programs: dict[str, Callable[[], float]] = {
+                "s": lambda: run("spark").seconds,
+                "s, a bare session": lambda: _took(sys.executable, "-c", _BARE_SESSION).seconds,
+            }
+            return rig.compare(f"{what} of {MESSAGES}, on Spark", programs, TURNS, at_most=most)
 
         return [
-            compared("drain and analysis", drain_and_analyze, 2),
-            compared("redrive", redrive, 1.6),
+            here("drain and analysis", collect, 3),
+            here("dry run", dry_run, 3),
+            here("redrive", executed, 4),
+            on_spark("drain and analysis", collect, 2),
+            on_spark("redrive", executed, 1.6),
         ]
 
 
-def _seconds(*commands: str) -> float:
-    """Return how long a process takes that runs these commands; without any, a bare session."""
+def _took(*command: str) -> Took:
+    before = _processor_seconds_of_children()
     began = time.perf_counter()
-    program = [sys.executable, "-c", _IN_ONE_SESSION, *commands]
-    subprocess.run(program, cwd=ROOT, check=True, capture_output=True)  # noqa: S603 - our own
-    return time.perf_counter() - began
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)  # noqa: S603 - our own
+    return Took(time.perf_counter() - began, _processor_seconds_of_children() - before)
+
+
+def _processor_seconds_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

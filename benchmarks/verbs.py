@@ -1,7 +1,7 @@
 """Runs verbs of the Spark job as an operator does: each in its own process, on two cores.
 
 ``python -m benchmarks.verbs FOLDER VERB ...`` is that process. It can count the calls and bytes of
-an archive on S3: then Spark reads no file by itself, and a part of a file is a GET of a range.
+an archive on S3, where a part of a file is a GET of a range.
 """
 
 import json
@@ -153,12 +153,9 @@ def main(arguments: Sequence[str]) -> int:
     if is_counted:
         setattr(files, "LocalArchive", CountedArchive)  # noqa: B010 - not in its interface
     if verb[0] not in _WITHOUT_SPARK:
-        from dlq.archive.messages import frames  # noqa: PLC0415
         from spark_reprocess.session import get_session  # noqa: PLC0415
 
         get_session()
-        if is_counted:
-            frames._spark_reads = lambda *_: False  # noqa: SLF001
     began = time.perf_counter()
     exit_code = run_verb(verb)
     took = {"seconds": time.perf_counter() - began}
