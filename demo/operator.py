@@ -21,7 +21,7 @@ from demo import ROOT, DemoError
 from demo.screen import Screen, lines_of
 from demo.world import FAILURE_TABLE, Queues
 from dlq.cli.verb import DONE, INTERRUPTED, NOT_ALL_SENT, STOPPED
-from dlq.console.work import MOST_STOPS, Works
+from dlq.console.jobs import MOST_STOPS, Jobs
 from dlq.figures import counted
 
 _SHOWN, _TRIES = 2, 5
@@ -195,8 +195,8 @@ def open_console(work: Path, queues: Queues, screen: Screen) -> None:
         process.terminate()
         process.wait()
         # What the console started goes on without it, but the local queues end with the demo.
-        works, deadline = Works.of(archive, state), time.monotonic() + 30
-        while running := [w.work_id for w in works.all() if w.is_running]:
-            for work_id in running:
-                works.stop(work_id, 1 if time.monotonic() < deadline else MOST_STOPS)
+        jobs, deadline = Jobs.of(archive, state), time.monotonic() + 30
+        while running := [job.job_id for job in jobs.all() if job.is_running]:
+            for job_id in running:
+                jobs.stop(job_id, 1 if time.monotonic() < deadline else MOST_STOPS)
             time.sleep(0.2)

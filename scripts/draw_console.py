@@ -11,8 +11,8 @@ from datetime import timedelta
 from pathlib import Path
 
 from dlq.archive.storage.files import open_archive
+from dlq.console.jobs import Jobs
 from dlq.console.site import Console
-from dlq.console.work import Works
 from dlq.explain.outputs import summary_json
 from dlq.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from tests.e2e.watched_browser import launched
@@ -56,8 +56,8 @@ def _console(folder: Path) -> Console:
     plan = Plan(PLAN_ID, archive.root, snapshot, groups)
     archive.write(f"reports/{PLAN_ID}/summary.json", summary_json(findings).encode())
     archive.write(f"reports/{PLAN_ID}/plan.yaml", plan_text(plan).encode())
-    works = Works(folder / "work")
-    console = Console(archive, lambda: ANALYZED_AT + timedelta(minutes=4), "ann@desk", works)
+    jobs = Jobs(folder / "job")
+    console = Console(archive, lambda: ANALYZED_AT + timedelta(minutes=4), "ann@desk", jobs)
     return replace(console, stack="orders-dlq")
 
 

@@ -23,8 +23,8 @@ from starlette.routing import Route
 from dlq.archive.storage.files import Archive
 from dlq.cli.running import load
 from dlq.cli.verb import PROGRAM
+from dlq.console.jobs import Jobs
 from dlq.console.security import ASSETS
-from dlq.console.work import Works
 from dlq.errors import JobError
 from dlq.explain.signature.mask import Masks, compile_masks
 from dlq.report import page as report_page
@@ -42,9 +42,9 @@ PAGE_ROWS = 50
 _SCRIPTS = (
     *("policy.js", "htmx/htmx.min.js", "uplot/uPlot.iife.min.js", "basics.js", "theme.js"),
     *("console_chart.js", "filters.js", "chart_layers.js", "chart.js", "marks.js", "copying.js"),
-    *("console_list.js", "console.js", "work.js"),
+    *("console_list.js", "console.js", "jobs.js"),
 )
-_STYLES = ("uplot/uPlot.min.css", "report.css", "console.css", "work.css")
+_STYLES = ("uplot/uPlot.min.css", "report.css", "console.css", "jobs.css")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +59,13 @@ class Console:
             them, too.
         mask_words: the ``--mask`` options that the user gave, for commands that show messages.
         masks: what no page shows.
-        on_glue: whether long work runs on the stack's AWS Glue job.
+        on_glue: whether jobs run on the stack's AWS Glue job.
     """
 
     archive: Archive
     now: Callable[[], datetime]
     who: str
-    works: Works
+    jobs: Jobs
     stack: str | None = None
     values: Mapping[str, str] = field(default_factory=dict)
     given: Mapping[str, str] = field(default_factory=dict)

@@ -98,7 +98,7 @@ def test_outside_of_its_path_there_is_nothing(session: Session) -> None:
     cookie = enter(session)
     assert len(session.base) == 1 + 128 // 4
     assert ask(session, f"{session.base}/", cookie=cookie)[0] == 200
-    paths = ["/", "/works", "/assets/console.js", "/x/open", "/open/", f"/{'0' * 32}/"]
+    paths = ["/", "/jobs", "/assets/console.js", "/x/open", "/open/", f"/{'0' * 32}/"]
     paths += (session.base, f"{session.base}0/", f"/..{session.base}/", f"/{session.base}/")
     answers = [ask(session, path, cookie=cookie) for path in paths]
     answers += [

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from dlq.cli import running
-from dlq.console.work import Works
+from dlq.console.jobs import Jobs
 from tests.support.parked_orders import archived, order
 from tests.support.processes import Family
 from tests.support.small_jobs import ANALYZE
@@ -169,7 +169,7 @@ def test_an_interrupted_start_leaves_no_java_behind(
     assert not (tmp_path / "ended").exists()
 
 
-def test_a_work_of_the_console_that_is_stopped_while_it_starts_leaves_no_java_behind(
+def test_a_job_of_the_console_that_is_stopped_while_it_starts_leaves_no_java_behind(
     tmp_path: Path,
     environment: dict[str, str],
     family: Family,
@@ -178,17 +178,17 @@ def test_a_work_of_the_console_that_is_stopped_while_it_starts_leaves_no_java_be
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     archive = archived(tmp_path, [order(1)])
-    works = Works(tmp_path / "state" / "work")
-    work_id = works.start(works.make_id(), [*ANALYZE, "--archive", archive.root]).work_id
+    jobs = Jobs(tmp_path / "state" / "jobs")
+    job_id = jobs.start(jobs.make_id(), [*ANALYZE, "--archive", archive.root]).job_id
     wait_until(lambda: is_waiting(family))
 
-    works.stop(work_id, 1)
+    jobs.stop(job_id, 1)
     wait_until(lambda: family.alive() == [])
 
-    work = works.get(work_id)
-    assert work
-    assert (work.exit_code, work.status) == (130, "stopped")
-    assert work.errors() == "dlq: interrupted; nothing is lost, run the same command again\n"
+    job = jobs.get(job_id)
+    assert job
+    assert (job.exit_code, job.status) == (130, "stopped")
+    assert job.errors() == "dlq: interrupted; nothing is lost, run the same command again\n"
     assert not (tmp_path / "ended").exists()
 
 

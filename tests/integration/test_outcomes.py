@@ -20,9 +20,9 @@ from dlq.archive.storage.files import Archive
 from dlq.cli.running import main
 from dlq.cli.terminal import print_line
 from dlq.cli.verbs.redrive import exit_code_of_watch, print_watched
-from dlq.console.pages.work_pages import STOP_POLLING
+from dlq.console.jobs import Jobs
+from dlq.console.pages.job_pages import STOP_POLLING
 from dlq.console.site import Console
-from dlq.console.work import Works
 from dlq.engine import Engine
 from dlq.inspect.outcomes import Outcome
 from dlq.plan.ramp import LastCount, Steps
@@ -32,7 +32,7 @@ from dlq.redrive.watch import Watch
 from dlq_replay.aws.returns_table import ReturnsTable
 from local_sqs.clock import VirtualClock
 from tests.integration.conftest import Capture, MakeQueue
-from tests.support.console_works import DeadWorks, redrive_answer
+from tests.support.console_jobs import DeadJobs, redrive_answer
 from tests.support.console_world import (
     BASE,
     NOW,
@@ -143,18 +143,18 @@ def test_pages_say_what_came_back(returned: Sending) -> None:
     assert messages.count("<td>came back, parked again</td>") == 1
 
 
-def test_page_of_a_work_goes_on_until_every_failure_would_have_come_back(
+def test_page_of_a_job_goes_on_until_every_failure_would_have_come_back(
     returned: Sending, tmp_path: Path
 ) -> None:
-    works = Works(tmp_path / "state" / "work", process=("true",))
-    console = console_at(returned, works=works)
-    world = DeadWorks(returned.archive, console, opened(console))
+    jobs = Jobs(tmp_path / "state" / "jobs", process=("true",))
+    console = console_at(returned, jobs=jobs)
+    world = DeadJobs(returned.archive, console, opened(console))
     answer = redrive_answer(world, run_id=RUN, ramp=[], forecast=None)
-    work = world.ended([*world.preview_words, "--execute"], answer)
+    job = world.ended([*world.preview_words, "--execute"], answer)
     earlier = replace(console, now=lambda: SENT_AT + timedelta(seconds=209))
     address = f"/outcomes?plan={returned.plan_id}"
 
-    page = world.page(work)
+    page = world.page(job)
     late, early = world.browser.get(address), opened(earlier).get(address)
 
     assert "Did it work?" in page

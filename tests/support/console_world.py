@@ -24,9 +24,9 @@ from dlq.archive.storage.table_parts import parquet_bytes
 from dlq.aws.actor import actor
 from dlq.cli.verbs.console import listen
 from dlq.console.app import make_app, make_server
+from dlq.console.jobs import Jobs
 from dlq.console.security import Session
 from dlq.console.site import Console
-from dlq.console.work import Works
 from dlq.explain.findings import Findings, GroupFinding
 from dlq.explain.outputs import groups_table, summary_json
 from dlq.explain.triage import Statement, is_group_id
@@ -187,8 +187,8 @@ class Browser:
 
 def console_of(archive: Archive, **changes: Any) -> Console:
     """A console whose clock, shared by all consoles, goes on with each look."""
-    works = Works(Path(archive.root).parent / "state" / "work", NOW.timestamp)
-    return replace(Console(archive, _tick, "ann@desk", works), **changes)
+    jobs = Jobs(Path(archive.root).parent / "state" / "jobs", NOW.timestamp)
+    return replace(Console(archive, _tick, "ann@desk", jobs), **changes)
 
 
 def _tick() -> datetime:

@@ -34,7 +34,7 @@ _ABOUT = """\
 Opens a web page on this machine, where you see the groups of an archive, decide about them, edit
 them and redrive them. Prints an address that works once; whoever opens it first has the console.
 The page listens on 127.0.0.1 alone and loads nothing from elsewhere. Every action shows the dlq
-command that does the same. Ctrl-C stops the console, and no long work that it started. Reading and
+command that does the same. Ctrl-C stops the console, and no job that it started. Reading and
 deciding need no Spark."""
 
 
@@ -69,7 +69,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--on-glue",
         action="store_true",
-        help="run long work on the stack's AWS Glue job instead of on this machine",
+        help="run jobs on the stack's AWS Glue job instead of on this machine",
     )
 
 
@@ -126,11 +126,11 @@ def console_of(options: argparse.Namespace) -> "Console":
 
     Raises:
         InputError: neither a stack nor an archive is given, or the stack has none; or a mask is no
-            regular expression; or other users may write where works are kept.
+            regular expression; or other users may write where jobs are kept.
     """
     from dlq.archive.storage.files import open_archive, open_folder
+    from dlq.console.jobs import Jobs
     from dlq.console.site import Console
-    from dlq.console.work import Works
     from dlq.explain.signature.mask import compile_masks
 
     def values_of(place: object) -> dict[str, str]:
@@ -152,14 +152,14 @@ def console_of(options: argparse.Namespace) -> "Console":
     if archive is None:
         raise InputError("give --stack NAME, or --archive PLACE")
     if options.on_glue and not options.stack:
-        raise InputError("--on-glue: give --stack NAME, whose AWS Glue job is to run the work")
+        raise InputError("--on-glue: give --stack NAME, whose AWS Glue job is to run the jobs")
     masks = compile_masks(options.masks)
     place = open_archive(archive)
-    works = Works.of(place.root, os.environ)
-    works.check_owner()
+    jobs = Jobs.of(place.root, os.environ)
+    jobs.check_owner()
     return Console(
         archive=place,
-        works=works,
+        jobs=jobs,
         now=lambda: datetime.now(UTC),
         who=actor(),
         stack=options.stack,

@@ -66,7 +66,7 @@ def _groups(visit: Visit) -> Response:
         report = reports.read_report(visit.console, visit.query.get("plan"))
     except NoReportError:
         # Where a person begins: this page has the button to collect.
-        return visit.see_other("/works", begin="yes")
+        return visit.see_other("/jobs", begin="yes")
     matching = matching_groups(report.groups, visit.query)
     rows = in_rows(matching, report.findings.similar if report.findings else {})
     number, pages = visit.page_number(len(rows))

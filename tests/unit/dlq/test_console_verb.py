@@ -102,16 +102,16 @@ def test_its_state_is_this_user_s_alone(
     """Whoever writes there has commands that the console runs."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     options = options_of(archive=str(tmp_path))
-    works = verb.console_of(options).works
+    jobs = verb.console_of(options).jobs
     private = tmp_path / "state" / "dlq"
     private.mkdir(mode=0o700, parents=True)
-    assert verb.console_of(options).works.folder == works.folder
+    assert verb.console_of(options).jobs.folder == jobs.folder
 
     private.chmod(mode)
     with pytest.raises(InputError, match=f"{private}: others can use it"):
         verb.console_of(options)
     with pytest.raises(InputError, match="others can use it"):
-        works.start(works.make_id(), ["status"])
+        jobs.start(jobs.make_id(), ["status"])
     private.chmod(0o700)
     monkeypatch.setattr("os.geteuid", lambda: private.stat().st_uid + 1)
     with pytest.raises(InputError, match="others can use it"):

@@ -1,9 +1,9 @@
-"""Long work of the console: ``dlq`` commands in processes that the console starts.
+"""Jobs of the console: ``dlq`` commands in processes that the console starts.
 
-A work survives the console. Everything about it is in its folder, so that the next console finds
+A job survives the console. Everything about it is in its folder, so that the next console finds
 it: the command, progress, the answer, errors, the exit code.
 
-Whether a work runs is not a matter of process ids, which are reused: its process holds a lock on a
+Whether a job runs is not a matter of process ids, which are reused: its process holds a lock on a
 file of the folder until it ends, and the kernel releases the lock of a process that was killed.
 """
 
@@ -45,7 +45,7 @@ MOST_STOPS = 2
 
 KEPT_AGE = timedelta(days=30)
 
-_PROCESS = (sys.executable, "-m", "dlq.cli.work_process")
+_PROCESS = (sys.executable, "-m", "dlq.cli.job")
 
 EXIT_WORDS: Mapping[int | None, str] = {
     None: "died",
@@ -61,7 +61,7 @@ EXIT_WORDS: Mapping[int | None, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a work: what it does, since when, and how far it is, which may be empty."""
+    """One step of a job: what it does, since when, and how far it is, which may be empty."""
 
     label: str
     seconds: float
@@ -69,20 +69,20 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class Job:
     """One command and what became of it.
 
     Attributes:
-        work_id: sorts by the time of the start.
+        job_id: sorts by the time of the start.
         words: the command, without ``dlq``.
         who: started it, as ``actor.actor`` says.
         exit_code, ended_at: None while it runs, and if it died.
         stops: how often somebody asked it to stop, at most ``MOST_STOPS``.
         steps: what it did one after the other, the last one perhaps still in progress; of a long
-            work, those of late.
+            job, those of late.
     """
 
-    work_id: str
+    job_id: str
     words: Sequence[str]
     who: str
     started_at: datetime
@@ -120,15 +120,15 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Works:
-    """The works of one archive.
+class Jobs:
+    """The jobs of one archive.
 
     Attributes:
-        folder: holds a folder for each work. It is created at the first start.
+        folder: holds a folder for each job. It is created at the first start.
         now_seconds: epoch seconds.
-        process: the command of a process that runs works, see ``work_process``.
+        process: the command of a process that runs jobs, see ``cli.job``.
 
-    ``_channels`` has the socket of the process that got the last work, by the id of that work.
+    ``_channels`` has the socket of the process that got the last job, by the id of that job.
     """
 
     folder: Path
@@ -138,31 +138,31 @@ class Works:
     _channels: dict[str, socket.socket] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, archive_root: str, environment: Mapping[str, str]) -> "Works":
-        """Return the works of an archive, in the ``XDG_STATE_HOME`` of *environment*."""
+    def of(cls, archive_root: str, environment: Mapping[str, str]) -> "Jobs":
+        """Return the jobs of an archive, in the ``XDG_STATE_HOME`` of *environment*."""
         chosen = environment.get("XDG_STATE_HOME", "")
         # The XDG specification: a relative path is invalid and must be ignored.
         state = Path(chosen) if chosen.startswith("/") else Path.home() / ".local" / "state"
         key = hashlib.sha256(archive_root.encode(errors="surrogatepass")).hexdigest()[:16]
-        return cls(state / "dlq" / "works" / key)
+        return cls(state / "dlq" / "jobs" / key)
 
     def make_id(self) -> str:
-        """Make the id of a work that is about to be started."""
+        """Make the id of a job that is about to be started."""
         return new_id(self.now_seconds())
 
-    def start(self, work_id: str, words: Sequence[str]) -> Work:
-        """Start a command, unless this id of ``make_id`` was started before; return the work.
+    def start(self, job_id: str, words: Sequence[str]) -> Job:
+        """Start a command, unless this id of ``make_id`` was started before; return the job.
 
         So a form that is sent twice starts one.
 
         Raises:
-            InputError: this is no id of a work; or see ``check_owner``.
+            InputError: this is no id of a job; or see ``check_owner``.
             ArchiveError: the folder cannot be written, or no process can be started.
         """
-        if not NEW_ID.fullmatch(work_id):
-            raise InputError(f"{work_id!r}: is no id of a work")
+        if not NEW_ID.fullmatch(job_id):
+            raise InputError(f"{job_id!r}: is no id of a job")
         with self._starting:
-            folder = self.folder / work_id
+            folder = self.folder / job_id
             try:
                 # Commands, reasons and conditions may name persons: nobody else may read them.
                 self._private.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -172,29 +172,29 @@ class Works:
             except FileExistsError:
                 pass
             except OSError as error:
-                # An empty folder, or one without a process, is no work: see ``get``.
+                # An empty folder, or one without a process, is no job: see ``get``.
                 shutil.rmtree(folder, ignore_errors=True)
                 raise ArchiveError(f"{folder}: cannot start the command: {error}") from error
         oldest = datetime.fromtimestamp(self.now_seconds(), UTC) - KEPT_AGE
         for other in self.all():
             if other.started_at < oldest and not other.is_running:
                 shutil.rmtree(other.folder, ignore_errors=True)
-        work = self.get(work_id)
-        if work is None:
+        job = self.get(job_id)
+        if job is None:
             raise ArchiveError(f"{folder}: another console is starting this command; look again")
-        return work
+        return job
 
-    def get(self, work_id: str) -> Work | None:
-        """Return a work; None if there is none of this id."""
-        folder = self.folder / work_id
-        record = _read(folder / COMMAND_FILE) if NEW_ID.fullmatch(work_id) else None
+    def get(self, job_id: str) -> Job | None:
+        """Return a job; None if there is none of this id."""
+        folder = self.folder / job_id
+        record = _read(folder / COMMAND_FILE) if NEW_ID.fullmatch(job_id) else None
         if record is None:
             return None
         # In this order: a process writes the exit code before it releases the lock.
         is_locked = _is_locked(folder / _LOCK_FILE)
         end = _read(folder / END_FILE)
-        return Work(
-            work_id=work_id,
+        return Job(
+            job_id=job_id,
             words=record["words"],
             who=record["who"],
             started_at=datetime.fromtimestamp(record["started_at"], UTC),
@@ -206,27 +206,27 @@ class Works:
             steps=_steps(folder / PROGRESS_FILE),
         )
 
-    def all(self) -> list[Work]:
-        """Return all works, the latest first."""
-        works = [work for folder in self.folder.glob("*") if (work := self.get(folder.name))]
-        return sorted(works, key=lambda work: (work.started_at, work.work_id), reverse=True)
+    def all(self) -> list[Job]:
+        """Return all jobs, the latest first."""
+        jobs = [job for folder in self.folder.glob("*") if (job := self.get(folder.name))]
+        return sorted(jobs, key=lambda job: (job.started_at, job.job_id), reverse=True)
 
-    def stop(self, work_id: str, number: int) -> None:
-        """Ask a work to stop, as Ctrl-C does or, with *number* 2, as a second Ctrl-C does.
+    def stop(self, job_id: str, number: int) -> None:
+        """Ask a job to stop, as Ctrl-C does or, with *number* 2, as a second Ctrl-C does.
 
         Safe to repeat; does nothing if it has ended. Raises ArchiveError.
         """
-        work = self.get(work_id)
-        if work is None or not work.is_running:
+        job = self.get(job_id)
+        if job is None or not job.is_running:
             return
         for one in range(1, min(number, MOST_STOPS) + 1):
-            LocalArchive(str(work.folder)).create(stop_file(work.folder, one).name, b"")
+            LocalArchive(str(job.folder)).create(stop_file(job.folder, one).name, b"")
 
     def check_owner(self) -> None:
         """Check that nobody else can write commands here, which **Go on** would run, or read them.
 
         Raises:
-            InputError: the folder of all works is not this user's alone.
+            InputError: the folder of all jobs is not this user's alone.
         """
         with suppress(FileNotFoundError):
             found = self._private.stat()
@@ -239,19 +239,19 @@ class Works:
         return self.folder.parents[1]
 
     def _run(self, folder: Path, words: Sequence[str]) -> None:
-        """Start the process of a work. Its lock is held from before its record is there."""
+        """Start the process of a job. Its lock is held from before its record is there."""
         record = {"words": [*words], "who": actor(), "started_at": self.now_seconds()}
         with (folder / _LOCK_FILE).open("wb") as lock, (folder / ERRORS_FILE).open("ab") as errors:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            # The record comes last: a folder without it is no work.
+            # The record comes last: a folder without it is no job.
             LocalArchive(str(folder)).write(COMMAND_FILE, json.dumps(record).encode())
             # The process gets a copy of the lock, and holds it from then on.
             self._hand_over(folder, lock.fileno(), errors)
 
     def _hand_over(self, folder: Path, lock: int, errors: BinaryIO) -> None:
-        """Send a work to the process of the last one, if that waits for it; else to a new one.
+        """Send a job to the process of the last one, if that waits for it; else to a new one.
 
-        A process that does not wait gets no further work: it ends after the one that it has.
+        A process that does not wait gets no further job: it ends after the one that it has.
         """
         last_id, channel = self._channels.popitem() if self._channels else ("", None)
         last = self.get(last_id)
@@ -275,11 +275,11 @@ class Works:
             )
         self._channels[folder.name] = channel
         # Otherwise a process that has ended stays in the table of processes.
-        threading.Thread(target=process.wait, name=f"work-{folder.name}", daemon=True).start()
+        threading.Thread(target=process.wait, name=f"job-{folder.name}", daemon=True).start()
 
 
 def stop_file(folder: Path, number: int) -> Path:
-    """Return the file whose existence asks a work to stop, for the first or second time."""
+    """Return the file whose existence asks a job to stop, for the first or second time."""
     return folder / f"stop-{number}"
 
 

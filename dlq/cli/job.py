@@ -1,12 +1,12 @@
-"""Runs works of the console, one after the other: ``python -m dlq.cli.work_process``.
+"""Runs jobs of the console, one after the other: ``python -m dlq.cli.job``.
 
-``console.work.Works`` starts it; its standard input is a socket, its output and errors are the file
-for errors of the first work. A work comes as the path of its folder and the descriptor of the
-folder's locked file. This process keeps the lock until the work ends, however that happens: whoever
+``console.jobs.Jobs`` starts it; its standard input is a socket, its output and errors are the file
+for errors of the first job. A job comes as the path of its folder and the descriptor of the
+folder's locked file. This process keeps the lock until the job ends, however that happens: whoever
 can take the lock knows that it has.
 
-After a work that ended well the process waits for the next one, so that Spark need not start again.
-It ends after ten minutes without one, when the console has ended, and after any other work.
+After a job that ended well the process waits for the next one, so that Spark need not start again.
+It ends after ten minutes without one, when the console has ended, and after any other job.
 """
 
 import json
@@ -27,7 +27,7 @@ from dlq.archive.storage.local import LocalArchive
 from dlq.cli.command import main
 from dlq.cli.running import end_process
 from dlq.cli.verb import CHECK_FAILED, DONE, INTERRUPTED, PROGRESS
-from dlq.console import work
+from dlq.console import jobs
 from dlq.progress import in_file
 
 _LOOK_SECONDS = 0.2
@@ -37,7 +37,7 @@ _IDLE_SECONDS = 600.0
 def serve(
     run_verb: Callable[[Sequence[str]], int] = main, idle_seconds: float = _IDLE_SECONDS
 ) -> int:
-    """Run works until one does not end well or none comes; return the last exit code."""
+    """Run jobs until one does not end well or none comes; return the last exit code."""
     # What this process starts must not get the socket.
     channel = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -51,15 +51,15 @@ def serve(
             break
         folder = Path(os.fsdecode(path))
         if before:
-            with suppress(OSError):  # somebody has removed the work before
-                _move_errors(before / work.ERRORS_FILE, folder / work.ERRORS_FILE)
+            with suppress(OSError):  # somebody has removed the job before
+                _move_errors(before / jobs.ERRORS_FILE, folder / jobs.ERRORS_FILE)
         exit_code, before = run(folder, run_verb), folder
         os.close(*descriptors)
     return exit_code
 
 
 def _move_errors(old: Path, new: Path) -> None:
-    """Move the file that is open for errors to the next work; leave a copy of what it holds.
+    """Move the file that is open for errors to the next job; leave a copy of what it holds.
 
     The JVM has it open, too, and cannot be told of another one.
     """
@@ -72,7 +72,7 @@ def _move_errors(old: Path, new: Path) -> None:
 
 
 def run(folder: Path, run_verb: Callable[[Sequence[str]], int]) -> int:
-    """Run the verb of a work's folder; write its exit code there. Return the exit code."""
+    """Run the verb of a job's folder; write its exit code there. Return the exit code."""
     # A console that was started in the background of a shell ignores SIGINT, and so would this.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     is_over = threading.Event()
@@ -81,20 +81,20 @@ def run(folder: Path, run_verb: Callable[[Sequence[str]], int]) -> int:
         """Do what Ctrl-C does, once for each request to stop; also for those before the start."""
         number = 1
         while not is_over.wait(_LOOK_SECONDS):
-            if work.stop_file(folder, number).exists():
+            if jobs.stop_file(folder, number).exists():
                 number += 1
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     watcher = threading.Thread(target=watch, name="stop", daemon=True)
     watcher.start()
     exit_code = CHECK_FAILED
-    token = PROGRESS.set(in_file(folder / work.PROGRESS_FILE))
+    token = PROGRESS.set(in_file(folder / jobs.PROGRESS_FILE))
     try:
         with (
-            (folder / work.ANSWER_FILE).open("w", encoding="utf-8") as answer,
+            (folder / jobs.ANSWER_FILE).open("w", encoding="utf-8") as answer,
             redirect_stdout(answer),
         ):
-            command = json.loads((folder / work.COMMAND_FILE).read_bytes())
+            command = json.loads((folder / jobs.COMMAND_FILE).read_bytes())
             exit_code = run_verb([*command["words"], "--json"])
     except KeyboardInterrupt:
         # Before the verb began, or a second one: the answer may be missing.
@@ -111,7 +111,7 @@ def run(folder: Path, run_verb: Callable[[Sequence[str]], int]) -> int:
                 watcher.join()
                 sys.stderr.flush()
                 end = {"exit_code": exit_code, "ended_at": time.time()}
-                LocalArchive(str(folder)).write(work.END_FILE, json.dumps(end).encode())
+                LocalArchive(str(folder)).write(jobs.END_FILE, json.dumps(end).encode())
                 break
     return exit_code
 

@@ -1,4 +1,4 @@
-"""The pages of long work: what they start, what they show of it, and what they refuse."""
+"""The pages of jobs: what they start, what they show of it, and what they refuse."""
 
 import json
 from dataclasses import replace
@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from dlq.console.work import Works
+from dlq.console.jobs import Jobs
 from dlq.inspect.status import DlqStatus, StatusOptions, status
-from tests.support.console_works import PARKED, QUEUES, DeadWorks, a_problem, redrive_answer
+from tests.support.console_jobs import PARKED, QUEUES, DeadJobs, a_problem, redrive_answer
 from tests.support.console_world import (
     BASE,
     a_dead_letter,
@@ -21,34 +21,34 @@ from tests.support.console_world import (
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> DeadWorks:
+def world(tmp_path: Path) -> DeadJobs:
     archive = archive_with(tmp_path, [a_dead_letter(n) for n in range(20)])
-    works = Works(tmp_path / "state" / "work", process=("true",))
-    console = console_of(archive, values=QUEUES, works=works)
-    return DeadWorks(archive, console, opened(console))
+    jobs = Jobs(tmp_path / "state" / "jobs", process=("true",))
+    console = console_of(archive, values=QUEUES, jobs=jobs)
+    return DeadJobs(archive, console, opened(console))
 
 
-def test_buttons_start_the_commands_that_they_show(world: DeadWorks) -> None:
-    page = world.browser.get("/works").text
+def test_buttons_start_the_commands_that_they_show(world: DeadJobs) -> None:
+    page = world.browser.get("/jobs").text
 
     place = ["--archive", world.archive.root]
     collect = ["collect", *place, "--parked-queue-url", PARKED]
-    path, both = "/works/collect", {"limit": " 10 ", "since": "7d"}
+    path, both = "/jobs/collect", {"limit": " 10 ", "since": "7d"}
     assert world.started(path, **both) == [*collect, "--limit", "10", "--since", "7d"]
     drain = world.started(path, **both, only="drain")
     assert drain == [*collect, "--only", "drain", "--limit", "10"]
     analyze = world.started(path, **both, only="analyze")
     assert analyze == [*collect, "--only", "analyze", "--since", "7d"]
-    assert_page("works", page, world.archive)
+    assert_page("jobs", page, world.archive)
 
 
-def test_console_of_a_stack_leaves_to_the_command_what_the_stack_says(world: DeadWorks) -> None:
+def test_console_of_a_stack_leaves_to_the_command_what_the_stack_says(world: DeadJobs) -> None:
     console = replace(
         world.console, stack="orders", given={"main-queue-url": "http://other"}, on_glue=True
     )
-    of_stack = DeadWorks(world.archive, console, opened(console))
+    of_stack = DeadJobs(world.archive, console, opened(console))
 
-    assert of_stack.started("/works/collect") == ["collect", "--stack", "orders", "--on-glue"]
+    assert of_stack.started("/jobs/collect") == ["collect", "--stack", "orders", "--on-glue"]
     words = of_stack.started("/redrive", plan="p-1", what="g-1")
     assert words == [
         *["redrive", "--stack", "orders", "--main-queue-url", "http://other"],
@@ -56,33 +56,33 @@ def test_console_of_a_stack_leaves_to_the_command_what_the_stack_says(world: Dea
     ]
 
 
-def test_masks_of_the_console_are_those_of_its_commands(world: DeadWorks) -> None:
+def test_masks_of_the_console_are_those_of_its_commands(world: DeadJobs) -> None:
     masked = replace(world.console, mask_words=("--mask", "body.name"))
-    other = DeadWorks(world.archive, masked, opened(masked))
+    other = DeadJobs(world.archive, masked, opened(masked))
 
-    assert other.started("/works/collect")[-2:] == ["--mask", "body.name"]
+    assert other.started("/jobs/collect")[-2:] == ["--mask", "body.name"]
     assert other.started("/redrive", plan="p-1", what="plan")[-2:] == ["--mask", "body.name"]
 
 
-def test_what_a_person_may_get_wrong_starts_nothing(world: DeadWorks) -> None:
+def test_what_a_person_may_get_wrong_starts_nothing(world: DeadJobs) -> None:
     assert "choose what to redrive" in world.refused("/redrive", plan="p-1", what="")
     assert "names no plan" in world.refused("/redrive", plan="", what="plan")
 
 
-def test_value_that_looks_like_an_option_stays_a_value(world: DeadWorks) -> None:
+def test_value_that_looks_like_an_option_stays_a_value(world: DeadJobs) -> None:
     words = world.started("/redrive", plan="p-1", what="--execute", where="-1 < 0")
 
     assert "--execute" not in words
     assert words[-2:] == ["--group=--execute", "--where=-1 < 0"]
 
 
-def test_execution_has_the_words_of_its_dry_run_and_its_decisions(world: DeadWorks) -> None:
+def test_execution_has_the_words_of_its_dry_run_and_its_decisions(world: DeadJobs) -> None:
     dry_run = world.dry_run("--limit", "5")
     answer = dry_run.answer()
     assert answer
 
     words = world.started(
-        "/redrive/execute", after=dry_run.work_id, how="all", reason="-it is fixed", max_rate="5"
+        "/redrive/execute", after=dry_run.job_id, how="all", reason="-it is fixed", max_rate="5"
     )
 
     assert words == [
@@ -94,31 +94,31 @@ def test_execution_has_the_words_of_its_dry_run_and_its_decisions(world: DeadWor
 @pytest.mark.parametrize(
     ("allowed", "words"), [("", ["--ramp"]), (" 2.5% ", ["--ramp", "--allow-returns", "2.5%"])]
 )
-def test_ramp_has_what_may_come_back(world: DeadWorks, allowed: str, words: list[str]) -> None:
+def test_ramp_has_what_may_come_back(world: DeadJobs, allowed: str, words: list[str]) -> None:
     fields = {"how": "ramp", "allow_returns": allowed, "reason": "x"}
 
-    started = world.started("/redrive/execute", after=world.dry_run().work_id, **fields)
+    started = world.started("/redrive/execute", after=world.dry_run().job_id, **fields)
 
     assert started[started.index("--ramp") :] == [*words, "--execute", "--reason", "x"]
     assert started.count("--parked-queue-url") == 1
 
 
-def test_nothing_is_sent_without_a_dry_run_that_ended_well(world: DeadWorks) -> None:
+def test_nothing_is_sent_without_a_dry_run_that_ended_well(world: DeadJobs) -> None:
     how = {"how": "all", "reason": "x"}
     failed = world.ended(world.preview_words, exit_code=2)
     died = world.ended(world.preview_words, exit_code=None)
     done = world.ended([*world.preview_words, "--execute"], redrive_answer(world))
     other = world.ended(["collect"], {"version": 1})
 
-    assert "no such work" in world.refused("/redrive/execute", after="", **how)
-    assert "did not end well" in world.refused("/redrive/execute", after=failed.work_id, **how)
-    assert "did not end well" in world.refused("/redrive/execute", after=died.work_id, **how)
-    assert "no dry run" in world.refused("/redrive/execute", after=done.work_id, **how)
-    assert "no dry run" in world.refused("/redrive/execute", after=other.work_id, **how)
+    assert "no such job" in world.refused("/redrive/execute", after="", **how)
+    assert "did not end well" in world.refused("/redrive/execute", after=failed.job_id, **how)
+    assert "did not end well" in world.refused("/redrive/execute", after=died.job_id, **how)
+    assert "no dry run" in world.refused("/redrive/execute", after=done.job_id, **how)
+    assert "no dry run" in world.refused("/redrive/execute", after=other.job_id, **how)
 
 
-def test_work_that_died_says_what_is_known_and_goes_on_with_the_same_command(
-    world: DeadWorks,
+def test_job_that_died_says_what_is_known_and_goes_on_with_the_same_command(
+    world: DeadJobs,
 ) -> None:
     words = [*world.preview_words, "--execute", "--reason", "x"]
     died = world.ended(words, exit_code=None)
@@ -128,16 +128,16 @@ def test_work_that_died_says_what_is_known_and_goes_on_with_the_same_command(
 
     page = world.page(died)
 
-    assert_page("a work that died", page, world.archive)
-    assert world.started(f"/works/{died.work_id}/again") == words
-    in_doubt = world.started(f"/works/{died.work_id}/again", in_doubt="1")
+    assert_page("a job that died", page, world.archive)
+    assert world.started(f"/jobs/{died.job_id}/again") == words
+    in_doubt = world.started(f"/jobs/{died.job_id}/again", in_doubt="1")
     assert in_doubt == [*words, "--in-doubt", "send"]
 
 
 @pytest.mark.parametrize(
     ("exit_code", "offers"), [(0, False), (2, False), (3, True), (4, True), (130, True)]
 )
-def test_only_what_is_not_done_goes_on(world: DeadWorks, exit_code: int, offers: bool) -> None:
+def test_only_what_is_not_done_goes_on(world: DeadJobs, exit_code: int, offers: bool) -> None:
     words = [*world.preview_words, "--execute", "--reason", "x"]
     answer = redrive_answer(world, {"sent": 12, "in_doubt": 8}, run_id="r-1")
 
@@ -146,7 +146,7 @@ def test_only_what_is_not_done_goes_on(world: DeadWorks, exit_code: int, offers:
     assert ("/again" in page) is offers
 
 
-def test_nothing_goes_on_where_all_that_is_left_is_stopped(world: DeadWorks) -> None:
+def test_nothing_goes_on_where_all_that_is_left_is_stopped(world: DeadJobs) -> None:
     words = [*world.preview_words, "--execute", "--reason", "x"]
     answer = redrive_answer(world, {"sent": 3, "stopped": 17}, run_id="r-1")
 
@@ -157,7 +157,7 @@ def test_nothing_goes_on_where_all_that_is_left_is_stopped(world: DeadWorks) -> 
 
 
 def test_a_dry_run_of_a_stopped_group_leads_to_a_decision_and_to_no_execution(
-    world: DeadWorks,
+    world: DeadJobs,
 ) -> None:
     why = f"group {world.group_id} is stopped: 1 of 1 message came back, 0 may; decide again"
     answer = redrive_answer(world, {"stopped": 20}, notes=[why], decisions_sha256="0" * 64)
@@ -168,7 +168,7 @@ def test_a_dry_run_of_a_stopped_group_leads_to_a_decision_and_to_no_execution(
     assert_page("a dry run of a stopped group", page, world.archive)
 
 
-def test_dry_run_leads_to_its_form(world: DeadWorks) -> None:
+def test_dry_run_leads_to_its_form(world: DeadJobs) -> None:
     forecast = {"sizes": [1, 2, 6, 11], "seconds": 360}
     problem = {**a_problem("m-1"), "detail": "no such path"}
     sample = {"group_id": world.group_id, "message_id": "m-2", "lines": ["-a", "+<b>"]}
@@ -178,7 +178,7 @@ def test_dry_run_leads_to_its_form(world: DeadWorks) -> None:
     assert_page("a dry run", page, world.archive)
 
 
-def test_dry_run_without_a_ramp_says_why_and_sends_at_once(world: DeadWorks) -> None:
+def test_dry_run_without_a_ramp_says_why_and_sends_at_once(world: DeadJobs) -> None:
     page = world.page(world.dry_run(notes=["everything goes at once: no --failure-table"]))
 
     assert_page("a dry run without a ramp", page, world.archive)
@@ -190,7 +190,7 @@ def ramp_of(group_id: str, verdict: str, **fields: Any) -> dict[str, Any]:
 
 
 def test_ramp_shows_how_far_each_group_is_and_what_to_do_about_a_stopped_one(
-    world: DeadWorks,
+    world: DeadJobs,
 ) -> None:
     why = "1 of 3 messages came back, 0 may"
     groups = [
@@ -207,26 +207,26 @@ def test_ramp_shows_how_far_each_group_is_and_what_to_do_about_a_stopped_one(
     assert_page("a ramp", page, world.archive)
 
 
-def test_stop_is_counted_by_what_the_page_showed(world: DeadWorks, tmp_path: Path) -> None:
+def test_stop_is_counted_by_what_the_page_showed(world: DeadJobs, tmp_path: Path) -> None:
     died = world.ended(["collect"], exit_code=None)
 
-    answer = world.post(f"/works/{died.work_id}/stop", number="x")
+    answer = world.post(f"/jobs/{died.job_id}/stop", number="x")
 
     assert answer.status_code == 303
     assert not list(died.folder.glob("stop*"))
 
 
-def test_pages_that_are_not_there(world: DeadWorks) -> None:
-    assert world.browser.get("/works/none").status_code == 422
-    assert world.browser.get("/works/..%2f..%2fetc").status_code == 404
+def test_pages_that_are_not_there(world: DeadJobs) -> None:
+    assert world.browser.get("/jobs/none").status_code == 422
+    assert world.browser.get("/jobs/..%2f..%2fetc").status_code == 404
 
 
 def test_counts_name_the_queue_that_cannot_be_asked_and_still_count_the_archive(
-    world: DeadWorks, monkeypatch: pytest.MonkeyPatch
+    world: DeadJobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
 
-    page = world.browser.get("/works/counts").text
+    page = world.browser.get("/jobs/counts").text
 
     assert "fault" in page
     assert "<dt>pending</dt><dd>20</dd>" in page
@@ -246,12 +246,12 @@ def test_counts_name_the_queue_that_cannot_be_asked_and_still_count_the_archive(
     ],
 )
 def test_counts_say_what_is_known_of_the_circuit_breaker(
-    world: DeadWorks, monkeypatch: pytest.MonkeyPatch, dlq: DlqStatus, shown: str, hidden: str
+    world: DeadJobs, monkeypatch: pytest.MonkeyPatch, dlq: DlqStatus, shown: str, hidden: str
 ) -> None:
     counted = replace(status(StatusOptions(world.archive.root)), dlq=dlq)
-    monkeypatch.setattr("dlq.console.pages.work_pages.status", lambda _: counted)
+    monkeypatch.setattr("dlq.console.pages.job_pages.status", lambda _: counted)
 
-    page = world.browser.get("/works/counts").text
+    page = world.browser.get("/jobs/counts").text
 
     assert shown in page
     assert hidden not in page
@@ -260,21 +260,21 @@ def test_counts_say_what_is_known_of_the_circuit_breaker(
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1) hx-get=/x>'
 
 
-def test_texts_of_commands_answers_and_errors_are_data(world: DeadWorks) -> None:
+def test_texts_of_commands_answers_and_errors_are_data(world: DeadJobs) -> None:
     stopped_by = {"cause": "archive", "detail": HOSTILE}
     answer = redrive_answer(world, run_id="", notes=[HOSTILE], stopped_by=stopped_by)
     problem = a_problem(HOSTILE, HOSTILE)
     sample = {"group_id": HOSTILE, "message_id": HOSTILE, "lines": [f"-{HOSTILE}"]}
     answer = {**answer, "problems": [problem], "samples": [sample], "destinations": {HOSTILE: 2}}
-    work = world.ended(["redrive", HOSTILE], answer, 0, f"dlq: {HOSTILE}\n{HOSTILE}\n")
-    work.folder.joinpath("progress.jsonl").write_text(
+    job = world.ended(["redrive", HOSTILE], answer, 0, f"dlq: {HOSTILE}\n{HOSTILE}\n")
+    job.folder.joinpath("progress.jsonl").write_text(
         json.dumps({"label": HOSTILE, "seconds": 1, "text": HOSTILE}) + "\n"
     )
 
     escaped = HOSTILE.replace("<", "&lt;").replace(">", "&gt;").replace('"', "&#34;")
-    works = world.browser.get("/works").text
-    assert f'/works/{work.work_id}"' in works
-    assert escaped in world.page(work)
-    for page in (world.page(work), works):
+    jobs = world.browser.get("/jobs").text
+    assert f'/jobs/{job.job_id}"' in jobs
+    assert escaped in world.page(job)
+    for page in (world.page(job), jobs):
         assert "<script>alert" not in page
         assert "<img" not in page

@@ -1,4 +1,4 @@
-"""The pages of long work in a reader's browser: whether they fit, can be read, and stay data."""
+"""The pages of jobs in a reader's browser: whether they fit, can be read, and stay data."""
 
 import json
 import re
@@ -13,11 +13,11 @@ import boto3
 import pytest
 from playwright.sync_api import Browser, expect
 
-from dlq.console.work import Works
+from dlq.console.jobs import Jobs
 from local_sqs.server import serve_in_thread
 from tests.e2e.test_console_in_browser import WIDTHS, desk
 from tests.e2e.watched_browser import assert_fits_and_is_accessible
-from tests.support.console_works import PARKED, QUEUES, DeadWorks, a_problem, redrive_answer
+from tests.support.console_jobs import PARKED, QUEUES, DeadJobs, a_problem, redrive_answer
 from tests.support.console_world import a_dead_letter, archive_with, console_of, opened
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,18 +26,18 @@ FORECAST = {"sizes": [1, 2, 6, 18, 54, 162, 486], "seconds": 1620}
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DeadWorks]:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DeadJobs]:
     """A console with an archive of 20 messages and a parked queue, which pages count."""
     archive = archive_with(tmp_path, [a_dead_letter(n) for n in range(20)])
-    works = Works(tmp_path / "state" / "work", process=("true",))
-    console = console_of(archive, values=QUEUES, works=works)
+    jobs = Jobs(tmp_path / "state" / "jobs", process=("true",))
+    console = console_of(archive, values=QUEUES, jobs=jobs)
     with serve_in_thread() as sqs:
         monkeypatch.setenv("AWS_ENDPOINT_URL", sqs.url)
         boto3.client("sqs").create_queue(QueueName=urlsplit(PARKED).path.rpartition("/")[2])
-        yield DeadWorks(archive, console, opened(console))
+        yield DeadJobs(archive, console, opened(console))
 
 
-def paths(world: DeadWorks, text: str) -> list[str]:
+def paths(world: DeadJobs, text: str) -> list[str]:
     """One page of each kind, with *text* wherever a message, a command or AWS has the word."""
     executed = [*world.preview_words, "--execute", "--reason", text]
     numbers = {"step": 2, "steps": 9, "sent": 3, "returned": 1, "allowed": 0}
@@ -51,15 +51,15 @@ def paths(world: DeadWorks, text: str) -> list[str]:
     died.folder.joinpath("progress.jsonl").write_text(
         json.dumps({"label": text, "seconds": 9, "text": text}) + "\n"
     )
-    works = [one.work_id for one in (dry_run, at_once, stopped, died)]
-    return ["/works", "/redrive", *(f"/works/{one}" for one in works)]
+    jobs = [one.job_id for one in (dry_run, at_once, stopped, died)]
+    return ["/jobs", "/redrive", *(f"/jobs/{one}" for one in jobs)]
 
 
-def test_each_page_fits_and_is_accessible(browser: Browser, world: DeadWorks) -> None:
+def test_each_page_fits_and_is_accessible(browser: Browser, world: DeadJobs) -> None:
     with desk(browser, world.console, viewport={"width": 360, "height": 900}) as it:
         for path in paths(world, "a word of somebody"):
             page = it.go(path)
-            if path == "/works":
+            if path == "/jobs":
                 expect(page.locator("#counts")).to_contain_text("in the parked queue")
             for more in page.locator("details.more").all():
                 more.locator("summary").click()
@@ -67,32 +67,32 @@ def test_each_page_fits_and_is_accessible(browser: Browser, world: DeadWorks) ->
         it.assert_quiet()
 
 
-def test_enter_sends_by_ramp_and_never_everything(browser: Browser, world: DeadWorks) -> None:
+def test_enter_sends_by_ramp_and_never_everything(browser: Browser, world: DeadJobs) -> None:
     at_once, dry_run = world.dry_run(), world.dry_run(forecast=FORECAST)
     with desk(browser, world.console) as it:
-        page = it.go(f"/works/{at_once.work_id}")
+        page = it.go(f"/jobs/{at_once.job_id}")
         page.get_by_label("Why").fill("it is fixed")
         page.get_by_label("Why").press("Enter")
-        page = it.go(f"/works/{dry_run.work_id}")
-        assert world.works.all()[0].work_id == dry_run.work_id
+        page = it.go(f"/jobs/{dry_run.job_id}")
+        assert world.jobs.all()[0].job_id == dry_run.job_id
         page.get_by_label("Why").fill("it is fixed")
         page.get_by_label("Why").press("Enter")
-        page.wait_for_url(re.compile(f"/works/(?!{dry_run.work_id})"))
+        page.wait_for_url(re.compile(f"/jobs/(?!{dry_run.job_id})"))
         expect(page.get_by_role("heading", level=1)).to_contain_text("dlq redrive")
 
-    assert "--ramp" in world.works.all()[0].words
+    assert "--ramp" in world.jobs.all()[0].words
 
 
-def test_page_follows_the_work_keeps_the_focus_and_shows_its_end(
-    browser: Browser, world: DeadWorks, monkeypatch: pytest.MonkeyPatch
+def test_page_follows_the_job_keeps_the_focus_and_shows_its_end(
+    browser: Browser, world: DeadJobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", f"{ROOT}:{ROOT / 'layers' / 'core'}")
-    process = (sys.executable, "-m", "tests.support.work_process")
-    works = replace(world.works, process=process)
-    work = works.start(works.make_id(), ["sleep"])
+    process = (sys.executable, "-m", "tests.support.job_process")
+    jobs = replace(world.jobs, process=process)
+    job = jobs.start(jobs.make_id(), ["sleep"])
     with desk(browser, world.console) as it:
         page = it.page
-        page.goto(f"{it.base}/works/{work.work_id}")
+        page.goto(f"{it.base}/jobs/{job.job_id}")
         expect(page.locator("#now")).to_contain_text("1 of 4 messages")
         page.get_by_role("button", name="Stop").focus()
         before = page.locator("#now").inner_text()

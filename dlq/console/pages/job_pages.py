@@ -1,4 +1,4 @@
-"""Pages about long work: what there is to do, what runs, and one work with its answer.
+"""Pages about jobs: what there is to do, what runs, and one job with its answer.
 
 The forms start ``dlq`` commands, which check their options. What sends begins with a dry run.
 """
@@ -17,9 +17,9 @@ from dlq.archive.ledger.stop import stop_of
 from dlq.aws.clients import sqs_client
 from dlq.cli.outcomes import columns, problem_sentence
 from dlq.cli.verb import INTERRUPTED, NOT_ALL_SENT, PROGRAM, STOPPED, option
+from dlq.console.jobs import MOST_STOPS, Job
 from dlq.console.reports import find_report
 from dlq.console.site import Console, Handler, Visit, page_route
-from dlq.console.work import MOST_STOPS, Work
 from dlq.errors import InputError, JobError
 from dlq.inspect.outcomes import read_outcomes
 from dlq.inspect.status import StatusOptions, status
@@ -106,7 +106,7 @@ def _execution(visit: Visit) -> list[str]:
     dry_run = _found(visit, visit.field("after"))
     answer = dry_run.answer()
     if dry_run.verb != "redrive" or "--execute" in dry_run.words:
-        raise InputError(f"work {dry_run.work_id} is no dry run of a redrive")
+        raise InputError(f"job {dry_run.job_id} is no dry run of a redrive")
     if dry_run.exit_code != 0 or answer is None:
         raise InputError("this dry run did not end well: make it again")
     at_once = visit.field("how") == "all"
@@ -129,36 +129,36 @@ def _again(visit: Visit) -> list[str]:
 def _start(command: Callable[[Visit], list[str]]) -> Handler:
     """Return the handler that starts a command, and sends the browser to its page.
 
-    The form names the work that it starts: one that is sent twice starts one.
+    The form names the job that it starts: one that is sent twice starts one.
     """
 
     def handler(visit: Visit) -> Response:
-        work = visit.console.works.start(visit.field("start_id"), command(visit))
-        return visit.see_other(f"/works/{work.work_id}")
+        job = visit.console.jobs.start(visit.field("start_id"), command(visit))
+        return visit.see_other(f"/jobs/{job.job_id}")
 
     return handler
 
 
 def _stop(visit: Visit) -> Response:
-    work_id = visit.request.path_params["work_id"]
+    job_id = visit.request.path_params["job_id"]
     is_second = visit.field("number") == str(MOST_STOPS)
-    visit.console.works.stop(work_id, MOST_STOPS if is_second else 1)
-    return visit.see_other(f"/works/{work_id}")
+    visit.console.jobs.stop(job_id, MOST_STOPS if is_second else 1)
+    return visit.see_other(f"/jobs/{job_id}")
 
 
-def _found(visit: Visit, work_id: str = "") -> Work:
-    work = visit.console.works.get(work_id or visit.request.path_params.get("work_id", ""))
-    if work is None:
-        raise InputError("there is no such work; old ones are removed")
-    return work
+def _found(visit: Visit, job_id: str = "") -> Job:
+    job = visit.console.jobs.get(job_id or visit.request.path_params.get("job_id", ""))
+    if job is None:
+        raise InputError("there is no such job; old ones are removed")
+    return job
 
 
-def _works(visit: Visit) -> Response:
-    works = visit.console.works
+def _jobs(visit: Visit) -> Response:
+    jobs = visit.console.jobs
     return visit.page(
-        "work_list.html.jinja" if visit.is_fragment else "work.html.jinja",
-        works=works.all(),
-        start_id=works.make_id(),
+        "job_list.html.jinja" if visit.is_fragment else "jobs.html.jinja",
+        jobs=jobs.all(),
+        start_id=jobs.make_id(),
     )
 
 
@@ -176,30 +176,30 @@ def _counts(visit: Visit) -> Response:
     except JobError as error:
         # A queue that cannot be asked must not hide what is in the archive.
         found, fault = status(StatusOptions(console.archive.root)), str(error)
-    return visit.page("work_counts.html.jinja", found=found, fault=fault, PENDING=PENDING)
+    return visit.page("job_counts.html.jinja", found=found, fault=fault, PENDING=PENDING)
 
 
-def _work(visit: Visit) -> Response:
-    """Show a work with its answer. ``sentences`` are for people, ``log`` is the other output."""
-    work = _found(visit)
-    answer = None if work.exit_code is None else work.answer()
-    lines = work.errors().splitlines()
-    sending = _sending(answer) if answer and work.verb == "redrive" else None
+def _job(visit: Visit) -> Response:
+    """Show a job with its answer. ``sentences`` are for people, ``log`` is the other output."""
+    job = _found(visit)
+    answer = None if job.exit_code is None else job.answer()
+    lines = job.errors().splitlines()
+    sending = _sending(answer) if answer and job.verb == "redrive" else None
     response = visit.page(
-        "work_state.html.jinja" if visit.is_fragment else "one_work.html.jinja",
-        work=work,
-        command=" ".join(map(quoted, [PROGRAM, *work.words])),
+        "job_state.html.jinja" if visit.is_fragment else "one_job.html.jinja",
+        job=job,
+        command=" ".join(map(quoted, [PROGRAM, *job.words])),
         sentences=[one.removeprefix(f"{PROGRAM}: ") for one in lines if one.startswith(_OURS)],
         log="\n".join(one for one in lines if not one.startswith(_OURS)),
         answer=answer,
         sending=sending,
-        is_dry_run=work.verb == "redrive" and "--execute" not in work.words,
-        goes_on=not work.is_running and _goes_on(work.exit_code, sending),
+        is_dry_run=job.verb == "redrive" and "--execute" not in job.words,
+        goes_on=not job.is_running and _goes_on(job.exit_code, sending),
         titles=_titles(visit.console, sending["plan_id"]) if sending else {},
-        seconds=((work.ended_at or visit.console.now()) - work.started_at).total_seconds(),
-        start_id=visit.console.works.make_id(),
+        seconds=((job.ended_at or visit.console.now()) - job.started_at).total_seconds(),
+        start_id=visit.console.jobs.make_id(),
     )
-    if visit.is_fragment and not work.is_running:
+    if visit.is_fragment and not job.is_running:
         response.status_code = STOP_POLLING
     return response
 
@@ -279,18 +279,18 @@ def _redrive(visit: Visit) -> Response:
         discarded=[one for one in plan.groups if one.action is Action.DISCARD],
         chosen=visit.query.get("group", ""),
         WHOLE_PLAN=_WHOLE_PLAN,
-        start_id=visit.console.works.make_id(),
+        start_id=visit.console.jobs.make_id(),
     )
 
 
 ROUTES = (
-    page_route("/works", _works),
-    page_route("/works/counts", _counts),
-    page_route("/works/collect", _start(_collect), "POST"),
-    page_route("/works/{work_id}", _work),
+    page_route("/jobs", _jobs),
+    page_route("/jobs/counts", _counts),
+    page_route("/jobs/collect", _start(_collect), "POST"),
+    page_route("/jobs/{job_id}", _job),
     page_route("/outcomes", _outcomes),
-    page_route("/works/{work_id}/again", _start(_again), "POST"),
-    page_route("/works/{work_id}/stop", _stop, "POST"),
+    page_route("/jobs/{job_id}/again", _start(_again), "POST"),
+    page_route("/jobs/{job_id}/stop", _stop, "POST"),
     page_route("/redrive", _redrive),
     page_route("/redrive", _start(_dry_run), "POST"),
     page_route("/redrive/execute", _start(_execution), "POST"),

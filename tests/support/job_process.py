@@ -1,6 +1,6 @@
-"""A process that runs works, but no verb of ours.
+"""A process that runs jobs, but no verb of ours.
 
-``python -m tests.support.work_process [IDLE_SECONDS]``. The first word of a command says what it
+``python -m tests.support.job_process [IDLE_SECONDS]``. The first word of a command says what it
 does.
 """
 
@@ -11,8 +11,8 @@ import sys
 import time
 from collections.abc import Sequence
 
+from dlq.cli.job import serve
 from dlq.cli.verb import PROGRESS
-from dlq.cli.work_process import serve
 
 
 def pretend(words: Sequence[str]) -> int:

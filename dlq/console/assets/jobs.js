@@ -1,4 +1,4 @@
-/** The state of a work for screen readers: said when it changes, not each second. */
+/** The state of a job for screen readers: said when it changes, not each second. */
 function startSaying() {
   const say = () => {
     const said = find("#said");
