@@ -1,4 +1,4 @@
-"""``dlq`` as a process: installed from the wheel without Spark, and with it on an installation."""
+"""``dlq`` as a process, installed from the wheel: neither Spark nor Java is there."""
 
 import json
 import os
@@ -12,7 +12,6 @@ import pytest
 from dlq_replay.wire.context import body_digest
 from tests.support.installation import STACK, client, make_installation
 from tests.support.served import served_aws
-from tests.support.small_jobs import QUICK_SPARK
 
 ROOT = Path(__file__).resolve().parents[2]
 PARKED = 12
@@ -69,7 +68,7 @@ def run(endpoint: str, *words: str | Path) -> "subprocess.CompletedProcess[str]"
         check=False,
         capture_output=True,
         text=True,
-        env={**os.environ, **QUICK_SPARK, "AWS_ENDPOINT_URL": endpoint, "DLQ_STACK": STACK},
+        env={**os.environ, "AWS_ENDPOINT_URL": endpoint, "DLQ_STACK": STACK, "JAVA_HOME": "/none"},
         cwd=ROOT,
     )
 
@@ -92,9 +91,8 @@ def test_one_group_goes_back_with_nothing_typed_by_hand(
     endpoint: str, installed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-    with_spark = (sys.executable, "-m", "dlq")
     succeed(endpoint, installed, "doctor")
-    succeed(endpoint, *with_spark, "collect")
+    succeed(endpoint, installed, "collect")
     groups = json.loads(succeed(endpoint, installed, "groups", "--json"))["groups"]
     largest, other = (group["group_id"] for group in groups)
     hint = f"dlq redrive --stack {STACK} --group {largest}\n"
@@ -102,7 +100,7 @@ def test_one_group_goes_back_with_nothing_typed_by_hand(
     succeed(endpoint, installed, "decide", other, "discard", "--note", "nobody needs them")
 
     # The server has no failure table, in which a ramp would look.
-    redrive = (*with_spark, "redrive", "--group", largest, "--at-once")
+    redrive = (installed, "redrive", "--group", largest, "--at-once")
     dry_run = succeed(endpoint, *redrive)
     assert left_in("main") == 0
     succeed(endpoint, *redrive, "--execute", "--reason", "it is fixed")
@@ -115,10 +113,25 @@ def test_one_group_goes_back_with_nothing_typed_by_hand(
     assert "note: nobody needs them" in succeed(endpoint, installed, "groups")
 
 
-def test_without_spark_a_verb_that_needs_it_names_the_command_that_installs_it(
+def test_each_verb_that_reads_bodies_does_it_without_spark(
+    endpoint: str, installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    condition = ("--where", "get_json_object(body, '$.number') = '3'")
+
+    ran = json.loads(succeed(endpoint, installed, "run", "--json"))
+    restored = succeed(endpoint, installed, "restore", *condition)
+    erased = json.loads(succeed(endpoint, installed, "erase", *condition, "--json"))
+
+    assert ran["findings"]["messages"] == 4
+    assert "dry run: nothing was sent. 1 would go to" in restored
+    assert erased["messages"] == 1
+
+
+def test_whoever_wants_spark_where_it_is_not_is_told_the_command_that_installs_it(
     installed: Path, endpoint: str
 ) -> None:
-    refused = run(endpoint, installed, "collect")
+    refused = run(endpoint, installed, "collect", "--engine", "spark")
 
     assert refused.returncode == 2
     assert f"{installed.parent}/python" in refused.stderr

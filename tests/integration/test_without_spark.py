@@ -20,7 +20,8 @@ sys.meta_path.insert(0, NotInstalled())
 from dlq.cli.command import ALL_VERBS, main, running
 failed = [verb for verb in ALL_VERBS if main([verb, "--help"])]
 print("failed:", failed, flush=True)
-print("codes:", [main(["show", *sys.argv[1:]]), main(["redrive", *sys.argv[1:3]])])
+show, redrive = ["show", *sys.argv[1:]], ["redrive", *sys.argv[1:3], "--engine", "spark"]
+print("codes:", [main(show), main(redrive)])
 running.end_process(0)
 """
 
