@@ -1,19 +1,13 @@
-"""Runs jobs of the console, one after the other: ``python -m dlq.cli.job``.
+"""Runs one job of the console: ``python -m dlq.cli.job FOLDER``.
 
-``console.jobs.Jobs`` starts it; its standard input is a socket, its output and errors are the file
-for errors of the first job. A job comes as the path of its folder and the descriptor of the
-folder's locked file. This process keeps the lock until the job ends, however that happens: whoever
-can take the lock knows that it has.
-
-After a job that ended well the process waits for the next one, so that Spark need not start again.
-It ends after ten minutes without one, when the console has ended, and after any other job.
+``console.jobs.Jobs`` starts it with the locked file of the job's folder open. This process keeps
+the lock until it ends, however that happens: whoever can take the lock knows that it has. Its
+output and errors are the folder's file for errors.
 """
 
+import fcntl
 import json
-import os
-import select
 import signal
-import socket
 import sys
 import threading
 import time
@@ -21,58 +15,25 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout, suppress
 from pathlib import Path
-from shutil import copyfile
 
 from dlq.archive.storage.local import LocalArchive
 from dlq.cli.command import main
 from dlq.cli.running import end_process
-from dlq.cli.verb import CHECK_FAILED, DONE, INTERRUPTED, PROGRESS
+from dlq.cli.terminal import print_error
+from dlq.cli.verb import CHECK_FAILED, INTERRUPTED, PROGRESS
 from dlq.console import jobs
-from dlq.progress import in_file
+from dlq.console.jobs import Job, Jobs
+from dlq.figures import minute
+from dlq.progress import Progress, in_file
 
 _LOOK_SECONDS = 0.2
-_IDLE_SECONDS = 600.0
 
 
-def serve(
-    run_verb: Callable[[Sequence[str]], int] = main, idle_seconds: float = _IDLE_SECONDS
-) -> int:
-    """Run jobs until one does not end well or none comes; return the last exit code."""
-    # What this process starts must not get the socket.
-    channel = socket.socket(fileno=os.dup(0))
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    exit_code, before = DONE, None
-    while exit_code == DONE:
-        if not select.select([channel], [], [], idle_seconds)[0]:
-            # From now on the console cannot send. What it sent until now is received.
-            channel.shutdown(socket.SHUT_RD)
-        path, descriptors, _, _ = socket.recv_fds(channel, 4096, 1)
-        if not path:
-            break
-        folder = Path(os.fsdecode(path))
-        if before:
-            with suppress(OSError):  # somebody has removed the job before
-                _move_errors(before / jobs.ERRORS_FILE, folder / jobs.ERRORS_FILE)
-        exit_code, before = run(folder, run_verb), folder
-        os.close(*descriptors)
-    return exit_code
+def run(folder: Path, run_verb: Callable[[Sequence[str]], int] = main) -> int:
+    """Run the command of a job's folder when it is its turn; write its exit code there.
 
-
-def _move_errors(old: Path, new: Path) -> None:
-    """Move the file that is open for errors to the next job; leave a copy of what it holds.
-
-    The JVM has it open, too, and cannot be told of another one.
+    A request to stop has the effect of Ctrl-C, also while the job waits. Returns the exit code.
     """
-    copyfile(old, new)
-    moving = new.with_suffix(".new")
-    old.rename(moving)
-    new.rename(old)
-    os.truncate(moving, 0)
-    moving.rename(new)
-
-
-def run(folder: Path, run_verb: Callable[[Sequence[str]], int]) -> int:
-    """Run the verb of a job's folder; write its exit code there. Return the exit code."""
     # A console that was started in the background of a shell ignores SIGINT, and so would this.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     is_over = threading.Event()
@@ -88,13 +49,15 @@ def run(folder: Path, run_verb: Callable[[Sequence[str]], int]) -> int:
     watcher = threading.Thread(target=watch, name="stop", daemon=True)
     watcher.start()
     exit_code = CHECK_FAILED
-    token = PROGRESS.set(in_file(folder / jobs.PROGRESS_FILE))
     try:
+        progress = in_file(folder / jobs.PROGRESS_FILE)
+        PROGRESS.set(progress)
+        command = json.loads((folder / jobs.COMMAND_FILE).read_bytes())
+        _wait(Jobs(folder.parent), command["after"], progress)
         with (
             (folder / jobs.ANSWER_FILE).open("w", encoding="utf-8") as answer,
             redirect_stdout(answer),
         ):
-            command = json.loads((folder / jobs.COMMAND_FILE).read_bytes())
             exit_code = run_verb([*command["words"], "--json"])
     except KeyboardInterrupt:
         # Before the verb began, or a second one: the answer may be missing.
@@ -103,7 +66,6 @@ def run(folder: Path, run_verb: Callable[[Sequence[str]], int]) -> int:
         traceback.print_exc()
     finally:
         is_over.set()
-        PROGRESS.reset(token)
         # What a stop that came too late interrupts is done again.
         for _ in range(3):
             with suppress(KeyboardInterrupt):
@@ -116,5 +78,28 @@ def run(folder: Path, run_verb: Callable[[Sequence[str]], int]) -> int:
     return exit_code
 
 
+def _wait(all_jobs: Jobs, job_ids: Sequence[str], progress: Progress) -> None:
+    """Wait until these jobs have ended, and show for which one."""
+    try:
+        for job_id in job_ids:
+            job = all_jobs.get(job_id)
+            if job and job.is_running:
+                with progress(f"waiting for {job.name}", _who_and_when(job)):
+                    _wait_for(job)
+    except KeyboardInterrupt:
+        print_error("stopped while it waited for another job; nothing was done")
+        raise
+
+
+def _who_and_when(job: Job) -> Callable[[], str]:
+    return lambda: f"started by {job.who} at {minute(job.started_at)}"
+
+
+def _wait_for(job: Job) -> None:
+    # A job that has ended may have been removed.
+    with suppress(FileNotFoundError), (job.folder / jobs.LOCK_FILE).open("rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+
+
 if __name__ == "__main__":
-    end_process(serve())
+    end_process(run(Path(sys.argv[1])))

@@ -1,10 +1,13 @@
-"""Jobs of the console: ``dlq`` commands in processes that the console starts.
+"""Jobs of the console: ``dlq`` commands, each in a process of its own.
 
 A job survives the console. Everything about it is in its folder, so that the next console finds
 it: the command, progress, the answer, errors, the exit code.
 
 Whether a job runs is not a matter of process ids, which are reused: its process holds a lock on a
 file of the folder until it ends, and the kernel releases the lock of a process that was killed.
+
+The jobs of an archive run one after the other. Jobs are started one at a time, and each waits for
+the locks of those that ran, or waited, when it was started. So no clock decides the order.
 """
 
 import fcntl
@@ -12,17 +15,16 @@ import hashlib
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from dlq.archive.storage.files import NEW_ID, new_id
 from dlq.archive.storage.local import LocalArchive
@@ -33,7 +35,7 @@ from dlq.errors import ArchiveError, InputError
 PROGRESS_FILE = "progress.jsonl"
 COMMAND_FILE = "command.json"
 END_FILE = "end.json"
-_LOCK_FILE = "lock"
+LOCK_FILE = "lock"
 ANSWER_FILE = "answer"
 ERRORS_FILE = "errors"
 
@@ -50,7 +52,7 @@ _PROCESS = (sys.executable, "-m", "dlq.cli.job")
 EXIT_WORDS: Mapping[int | None, str] = {
     None: "died",
     verb.DONE: "done",
-    verb.SPARK_FAILED: "Spark failed",
+    verb.CHECK_FAILED: "failed",
     verb.BAD_INPUT: "refused",
     verb.STOPPED: "stopped: too much came back",
     verb.NOT_ALL_SENT: "some messages were not sent",
@@ -76,6 +78,7 @@ class Job:
         job_id: sorts by the time of the start.
         words: the command, without ``dlq``.
         who: started it, as ``actor.actor`` says.
+        is_running: whether its process is there; it may still wait for its turn.
         exit_code, ended_at: None while it runs, and if it died.
         stops: how often somebody asked it to stop, at most ``MOST_STOPS``.
         steps: what it did one after the other, the last one perhaps still in progress; of a long
@@ -104,6 +107,12 @@ class Job:
         return self.words[0]
 
     @property
+    def name(self) -> str:
+        """Its command without most of its options, for people."""
+        is_execution = "--execute" in self.words
+        return f"{verb.PROGRAM} {self.verb}{' --execute' if is_execution else ''}"
+
+    @property
     def status(self) -> str:
         """Say in a few words what is the matter with it."""
         if self.is_running:
@@ -126,16 +135,12 @@ class Jobs:
     Attributes:
         folder: holds a folder for each job. It is created at the first start.
         now_seconds: epoch seconds.
-        process: the command of a process that runs jobs, see ``cli.job``.
-
-    ``_channels`` has the socket of the process that got the last job, by the id of that job.
+        process: the command of the process of a job, but for the job's folder; see ``cli.job``.
     """
 
     folder: Path
     now_seconds: Callable[[], float] = time.time
     process: Sequence[str] = _PROCESS
-    _starting: threading.Lock = field(default_factory=threading.Lock)
-    _channels: dict[str, socket.socket] = field(default_factory=dict)
 
     @classmethod
     def of(cls, archive_root: str, environment: Mapping[str, str]) -> "Jobs":
@@ -161,27 +166,17 @@ class Jobs:
         """
         if not NEW_ID.fullmatch(job_id):
             raise InputError(f"{job_id!r}: is no id of a job")
-        with self._starting:
-            folder = self.folder / job_id
-            try:
-                # Commands, reasons and conditions may name persons: nobody else may read them.
-                self._private.mkdir(mode=0o700, parents=True, exist_ok=True)
-                self.check_owner()
-                folder.mkdir(parents=True)
-                self._run(folder, words)
-            except FileExistsError:
-                pass
-            except OSError as error:
-                # An empty folder, or one without a process, is no job: see ``get``.
-                shutil.rmtree(folder, ignore_errors=True)
-                raise ArchiveError(f"{folder}: cannot start the command: {error}") from error
-        oldest = datetime.fromtimestamp(self.now_seconds(), UTC) - KEPT_AGE
-        for other in self.all():
-            if other.started_at < oldest and not other.is_running:
-                shutil.rmtree(other.folder, ignore_errors=True)
+        folder = self.folder / job_id
+        try:
+            with self._starting():
+                if self.get(job_id) is None:
+                    self._start(folder, words)
+                self._remove_old()
+        except OSError as error:
+            raise ArchiveError(f"{folder}: cannot start the command: {error}") from error
         job = self.get(job_id)
         if job is None:
-            raise ArchiveError(f"{folder}: another console is starting this command; look again")
+            raise ArchiveError(f"{folder}: is gone; start the command again")
         return job
 
     def get(self, job_id: str) -> Job | None:
@@ -191,7 +186,7 @@ class Jobs:
         if record is None:
             return None
         # In this order: a process writes the exit code before it releases the lock.
-        is_locked = _is_locked(folder / _LOCK_FILE)
+        is_locked = _is_locked(folder / LOCK_FILE)
         end = _read(folder / END_FILE)
         return Job(
             job_id=job_id,
@@ -238,44 +233,56 @@ class Jobs:
     def _private(self) -> Path:
         return self.folder.parents[1]
 
-    def _run(self, folder: Path, words: Sequence[str]) -> None:
-        """Start the process of a job. Its lock is held from before its record is there."""
-        record = {"words": [*words], "who": actor(), "started_at": self.now_seconds()}
-        with (folder / _LOCK_FILE).open("wb") as lock, (folder / ERRORS_FILE).open("ab") as errors:
+    @contextmanager
+    def _starting(self) -> Iterator[None]:
+        """Be the only one who starts a job in the block, of all consoles and all their threads."""
+        # Commands, reasons and conditions may name persons: nobody else may read them.
+        self._private.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.check_owner()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / LOCK_FILE).open("wb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            # The record comes last: a folder without it is no job.
-            LocalArchive(str(folder)).write(COMMAND_FILE, json.dumps(record).encode())
-            # The process gets a copy of the lock, and holds it from then on.
-            self._hand_over(folder, lock.fileno(), errors)
+            yield
 
-    def _hand_over(self, folder: Path, lock: int, errors: BinaryIO) -> None:
-        """Send a job to the process of the last one, if that waits for it; else to a new one.
-
-        A process that does not wait gets no further job: it ends after the one that it has.
-        """
-        last_id, channel = self._channels.popitem() if self._channels else ("", None)
-        last = self.get(last_id)
-        if channel and last and last.exit_code == verb.DONE:
-            with suppress(ConnectionError):
-                socket.send_fds(channel, [os.fsencode(folder)], [lock])
-                self._channels[folder.name] = channel
-                return
-        if channel:
-            channel.close()
-        channel, theirs = socket.socketpair()
-        with theirs:
-            socket.send_fds(channel, [os.fsencode(folder)], [lock])
-            process = subprocess.Popen(  # noqa: S603 - a program of ours
-                self.process,
-                stdin=theirs.fileno(),
-                stdout=errors,
-                stderr=errors,
-                # The process ignores Ctrl-C and the end of the console's terminal.
-                start_new_session=True,
-            )
-        self._channels[folder.name] = channel
+    def _start(self, folder: Path, words: Sequence[str]) -> None:
+        """Start the process of a job. Its lock is held from before its record is there."""
+        earlier = [job.job_id for job in reversed(self.all()) if job.is_running]
+        record = {
+            "words": [*words],
+            "who": actor(),
+            "started_at": self.now_seconds(),
+            "after": earlier,
+        }
+        folder.mkdir()
+        try:
+            with (
+                (folder / LOCK_FILE).open("wb") as lock,
+                (folder / ERRORS_FILE).open("ab") as errors,
+            ):
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                # The record comes last: a folder without it is no job.
+                LocalArchive(str(folder)).write(COMMAND_FILE, json.dumps(record).encode())
+                process = subprocess.Popen(  # noqa: S603 - a program of ours
+                    [*self.process, str(folder)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=errors,
+                    stderr=errors,
+                    # The process shares the lock, and holds it alone from the end of this block on.
+                    pass_fds=[lock.fileno()],
+                    # The process ignores Ctrl-C and the end of the console's terminal.
+                    start_new_session=True,
+                )
+        except OSError:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
         # Otherwise a process that has ended stays in the table of processes.
         threading.Thread(target=process.wait, name=f"job-{folder.name}", daemon=True).start()
+
+    def _remove_old(self) -> None:
+        oldest = datetime.fromtimestamp(self.now_seconds(), UTC) - KEPT_AGE
+        for job in self.all():
+            if job.started_at < oldest and not job.is_running:
+                shutil.rmtree(job.folder, ignore_errors=True)
 
 
 def stop_file(folder: Path, number: int) -> Path:

@@ -8,9 +8,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,6 +29,7 @@ def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jobs]:
     yield jobs
     for job in jobs.all():
         jobs.stop(job.job_id, 2)
+    for job in jobs.all():
         until(jobs, job, is_over)
 
 
@@ -52,11 +53,16 @@ def started(jobs: Jobs, *words: str) -> Job:
     return jobs.start(jobs.make_id(), words)
 
 
+def record_of(job: Job) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads(job.folder.joinpath("command.json").read_text())
+    return record
+
+
 @pytest.mark.parametrize(
     ("command", "code", "status"),
     [
         ("exit 0", 0, "done"),
-        ("break", 1, "Spark failed"),
+        ("break", 1, "failed"),
         ("exit 2", 2, "refused"),
         ("exit 3", 3, "stopped: too much came back"),
         ("exit 4", 4, "some messages were not sent"),
@@ -85,7 +91,7 @@ def test_answer_and_errors_are_kept(jobs: Jobs) -> None:
     ended = until(jobs, started(jobs, "print", json.dumps(answer)), is_over)
 
     assert ended.answer() == answer
-    assert "dlq: a fault" in ended.errors()
+    assert sorted(ended.errors().splitlines()) == ["as a child does", "dlq: a fault"]
 
 
 def test_command_is_one_of_ours(jobs: Jobs, tmp_path: Path) -> None:
@@ -191,7 +197,9 @@ def test_process_that_cannot_be_started_leaves_nothing(jobs: Jobs) -> None:
 
 def test_old_ones_go_at_the_next_start_but_never_one_that_runs(jobs: Jobs) -> None:
     runs = until(jobs, started(jobs, "sleep"), is_busy)
-    old = until(jobs, started(jobs, "exit", "0"), is_over)
+    old = started(jobs, "exit", "0")
+    jobs.stop(old.job_id, 1)
+    until(jobs, old, is_over)
     later = Jobs(
         jobs.folder,
         now_seconds=(datetime.now(UTC) + KEPT_AGE + timedelta(hours=1)).timestamp,
@@ -212,96 +220,122 @@ def test_place_is_that_of_the_archive_below_the_state_folder(tmp_path: Path) -> 
     assert Jobs.of("a", {"XDG_STATE_HOME": "relative"}).folder.is_relative_to(Path.home())
 
 
+def test_jobs_wait_for_each_other_in_the_order_of_their_starts(jobs: Jobs) -> None:
+    first = until(jobs, started(jobs, "sleep", "--execute"), is_busy)
+    others = [started(jobs, "exit", "0") for _ in range(3)]
+
+    for other in others:
+        waiting = until(jobs, other, is_busy)
+        assert waiting.status == "running"
+        assert waiting.step
+        assert waiting.step.label == "waiting for dlq sleep --execute"
+        assert waiting.step.text.startswith(f"started by {first.who} at 20")
+    jobs.stop(first.job_id, 1)
+    ended = [until(jobs, job, is_over) for job in (first, *others)]
+
+    assert [job.exit_code for job in ended] == [130, 0, 0, 0]
+    assert sorted(ended, key=lambda job: job.ended_at or job.started_at) == ended
+
+
+def test_job_that_waits_can_be_stopped_and_its_successor_waits_on(jobs: Jobs) -> None:
+    first = until(jobs, started(jobs, "sleep"), is_busy)
+    second = until(jobs, started(jobs, "exit", "0"), is_busy)
+    third = until(jobs, started(jobs, "exit", "0"), is_busy)
+
+    jobs.stop(second.job_id, 1)
+    stopped = until(jobs, second, is_over)
+
+    assert (stopped.exit_code, stopped.status) == (130, "stopped")
+    assert "dlq: stopped while it waited for another job; nothing was done" in stopped.errors()
+    for job in (first, third):
+        now = jobs.get(job.job_id)
+        assert now
+        assert now.is_running
+
+    jobs.stop(first.job_id, 1)
+
+    assert until(jobs, third, is_over).exit_code == 0
+
+
+def test_job_goes_on_when_the_one_before_was_killed(jobs: Jobs) -> None:
+    first = until(jobs, started(jobs, "sleep"), is_busy)
+    second = until(jobs, started(jobs, "exit", "0"), is_busy)
+
+    os.kill(int(first.folder.joinpath("pid").read_text()), signal.SIGKILL)
+
+    assert until(jobs, second, is_over).exit_code == 0
+    assert until(jobs, first, is_over).status == "died"
+
+
+def test_job_does_not_wait_for_those_that_ended_or_were_removed(jobs: Jobs) -> None:
+    until(jobs, started(jobs, "die"), is_over)
+    until(jobs, started(jobs, "exit", "0"), is_over)
+
+    job = until(jobs, started(jobs, "exit", "0"), is_over)
+
+    record = record_of(job)
+    assert (record["after"], job.steps) == ([], [])
+    job.folder.joinpath("command.json").write_text(
+        json.dumps({**record, "after": [jobs.make_id()]})
+    )
+    assert subprocess.run([*PROCESS, str(job.folder)], cwd=ROOT, check=True).returncode == 0
+
+
+def test_of_jobs_that_two_consoles_start_at_once_one_runs_at_a_time(
+    jobs: Jobs, tmp_path: Path
+) -> None:
+    consoles = (jobs, Jobs(jobs.folder, process=PROCESS))
+    found: list[Job] = []
+    threads = [
+        threading.Thread(
+            target=lambda console=console: found.append(
+                started(console, "alone", str(tmp_path / "marker"))
+            )
+        )
+        for console in consoles * 3
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert [until(jobs, job, is_over).exit_code for job in found] == [0] * 6
+    assert sorted(len(record_of(job)["after"]) for job in found) == [0, 1, 2, 3, 4, 5]
+
+
 CONSOLE = """
 import sys, time
 from pathlib import Path
+from typing import Any
 from dlq.console.jobs import Jobs
 
 jobs = Jobs(Path(sys.argv[1]), process=(sys.executable, "-m", "tests.support.job_process"))
-print(jobs.start(jobs.make_id(), ["sleep"]).job_id, flush=True)
+for words in (["sleep"], ["exit", "0"]):
+    print(jobs.start(jobs.make_id(), words).job_id, flush=True)
 time.sleep(600)
 """
 
 
-def test_job_survives_the_console_and_the_next_one_finds_and_stops_it(jobs: Jobs) -> None:
+def test_jobs_survive_the_console_and_the_next_one_finds_and_stops_them(jobs: Jobs) -> None:
     command = [sys.executable, "-c", CONSOLE, str(jobs.folder)]
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as console:
         assert console.stdout
-        job_id = console.stdout.readline().strip()
-        job = jobs.get(job_id)
-        assert job
+        first = jobs.get(console.stdout.readline().strip())
+        second = jobs.get(console.stdout.readline().strip())
+        assert first
+        assert second
         # As a terminal that is closed, and worse: everybody of the console's session.
         os.killpg(console.pid, signal.SIGKILL)
-        # Would wait for the job if it had inherited the console's output.
+        # Would wait for the jobs if they had inherited the console's output.
         assert console.stdout.read() == ""
-    running = until(jobs, job, is_busy)
+    running, waiting = until(jobs, first, is_busy), until(jobs, second, is_busy)
 
     assert running.is_running
+    assert waiting.is_running
 
-    jobs.stop(job_id, 1)
+    jobs.stop(first.job_id, 1)
 
-    assert until(jobs, job, is_over).exit_code == 130
-
-
-def pid_of(jobs: Jobs, job: Job) -> int:
-    answer = until(jobs, job, is_over).answer()
-    assert answer
-    return int(answer["pid"])
-
-
-def test_process_waits_for_the_next_job_and_keeps_their_outputs_apart(jobs: Jobs) -> None:
-    first = started(jobs, "pid")
-    pid = pid_of(jobs, first)
-    second = started(jobs, "pid")
-
-    assert pid_of(jobs, second) == pid
-    for job in (first, second):
-        assert job.errors() == "dlq: as a child does"
-
-    (second.folder / "errors").unlink()
-
-    assert pid_of(jobs, started(jobs, "pid")) == pid
-
-
-@pytest.mark.parametrize("words", [("exit", "2"), ("sleep",)])
-def test_job_that_does_not_end_well_ends_its_process(jobs: Jobs, words: tuple[str, ...]) -> None:
-    pid = pid_of(jobs, started(jobs, "pid"))
-    job = started(jobs, *words)
-    if words == ("sleep",):
-        until(jobs, job, is_busy)
-        jobs.stop(job.job_id, 1)
-    until(jobs, job, is_over)
-
-    assert pid_of(jobs, started(jobs, "pid")) != pid
-    wait_for_end(pid)
-
-
-def test_job_does_not_wait_for_one_that_runs(jobs: Jobs) -> None:
-    pid = pid_of(jobs, started(jobs, "pid"))
-    until(jobs, started(jobs, "sleep"), is_busy)
-
-    assert pid_of(jobs, started(jobs, "pid")) != pid
-
-
-def test_process_ends_without_job_and_with_the_console(jobs: Jobs) -> None:
-    impatient = Jobs(jobs.folder, process=(*PROCESS, "0.1"))
-    pid = pid_of(impatient, started(impatient, "pid"))
-    wait_for_end(pid)
-
-    assert pid_of(impatient, started(impatient, "pid")) != pid
-
-    console = Jobs(jobs.folder, process=PROCESS)
-    pid = pid_of(console, started(console, "pid"))
-    del console
-    wait_for_end(pid)
-
-
-def wait_for_end(pid: int) -> None:
-    deadline = time.monotonic() + 60
-    with suppress(ProcessLookupError):
-        while time.monotonic() < deadline:
-            os.kill(pid, 0)
-            time.sleep(0.02)
-        pytest.fail("it runs")
+    assert until(jobs, first, is_over).exit_code == 130
+    assert until(jobs, second, is_over).exit_code == 0

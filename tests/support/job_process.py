@@ -1,17 +1,17 @@
-"""A process that runs jobs, but no verb of ours.
+"""The process of a job, but no verb of ours: ``python -m tests.support.job_process FOLDER``.
 
-``python -m tests.support.job_process [IDLE_SECONDS]``. The first word of a command says what it
-does.
+The first word of the command says what it does. Its process id is in the file ``pid``.
 """
 
-import json
 import os
 import signal
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
-from dlq.cli.job import serve
+from dlq.cli.job import run
+from dlq.cli.running import end_process
 from dlq.cli.verb import PROGRESS
 
 
@@ -22,11 +22,10 @@ def pretend(words: Sequence[str]) -> int:
     if what == "print":
         print(more[0])  # noqa: T201
         print("dlq: a fault", file=sys.stderr)  # noqa: T201
+        os.write(2, b"as a child does")
         return 0
-    if what == "pid":
-        print(json.dumps({"pid": os.getpid()}))  # noqa: T201
-        os.write(2, b"dlq: as a child does")
-        return 0
+    if what == "alone":
+        return _be_alone(Path(more[0]))
     if what == "break":
         raise ValueError("a bug")
     if what == "die":
@@ -41,6 +40,17 @@ def pretend(words: Sequence[str]) -> int:
     return 0
 
 
+def _be_alone(marker: Path) -> int:
+    """Return 0, or 1 if another process does this at the same time."""
+    try:
+        marker.touch(exist_ok=False)
+    except FileExistsError:
+        return 1
+    time.sleep(0.1)
+    marker.unlink()
+    return 0
+
+
 def _sleep_despite_one_interrupt() -> None:
     try:
         while True:
@@ -50,4 +60,6 @@ def _sleep_despite_one_interrupt() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(serve(pretend, *map(float, sys.argv[1:])))
+    folder = Path(sys.argv[1])
+    folder.joinpath("pid").write_text(str(os.getpid()))
+    end_process(run(folder, pretend))

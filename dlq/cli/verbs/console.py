@@ -34,8 +34,8 @@ _ABOUT = """\
 Opens a web page on this machine, where you see the groups of an archive, decide about them, edit
 them and redrive them. Prints an address that works once; whoever opens it first has the console.
 The page listens on 127.0.0.1 alone and loads nothing from elsewhere. Every action shows the dlq
-command that does the same. Ctrl-C stops the console, and no job that it started. Reading and
-deciding need no Spark."""
+command that does the same. What takes long is a job, a process of its own. Jobs run one after the
+other. Ctrl-C stops the console, and no job that it started."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
