@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from dlq.archive.group_records import read_memory, read_notes
+from dlq.archive.ledger.claims import open_run_notes
 from dlq.archive.storage.files import Archive
 from dlq.explain.findings import (
     LEAST_GROUP,
@@ -57,6 +58,7 @@ class GroupsOfReport:
     group_by: str
     gone: Sequence[str]
     unreadable: Sequence[str]
+    open_runs: Sequence[str]
 
 
 def read_groups(archive: Archive, plan: str | None, failure_table: str | None) -> GroupsOfReport:
@@ -90,6 +92,7 @@ def read_groups(archive: Archive, plan: str | None, failure_table: str | None) -
         group_by=findings.group_by if findings else "",
         gone=gone,
         unreadable=memory.unreadable,
+        open_runs=open_run_notes(archive),
     )
 
 

@@ -12,7 +12,14 @@ import pyarrow.compute as pc
 from botocore.exceptions import BotoCoreError
 
 from dlq.archive.group_records import read_pattern
-from dlq.archive.ledger.claims import Attempt, Result, RunRecord, find_runs, run_records
+from dlq.archive.ledger.claims import (
+    Attempt,
+    Result,
+    RunRecord,
+    find_runs,
+    open_run_notes,
+    run_records,
+)
 from dlq.archive.ledger.disposition import Disposition
 from dlq.archive.ledger.message_state import PENDING, entries_of, states_of
 from dlq.archive.ledger.stop import Stop, recorded_stop
@@ -66,6 +73,8 @@ _LEAST_START, _NAMED_IDS = 4, 10
 """Characters of the beginning of a message id; ids that are named where several begin so."""
 
 _OF_CLAIM = ("who", "reason", "destination", "step")
+
+_UNSETTLED = {Disposition.BUSY, Disposition.IN_DOUBT}
 
 _OUTCOME_TEXTS: dict[str | None, str] = {
     Disposition.FAILED: "not sent",
@@ -142,12 +151,14 @@ class ArchivedCopy:
 class DeadLetterHistory:
     """All archived copies of one dead letter, in the order in which they were parked.
 
-    There is more than one first id only if a copy has lost its context.
+    There is more than one first id only if a copy has lost its context. *open_runs* are as
+    ``open_run_notes`` returns them, and empty if no copy is busy or in doubt.
     """
 
     asked_id: str
     first_ids: tuple[str, ...]
     copies: tuple[ArchivedCopy, ...]
+    open_runs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +347,9 @@ def show(
     ]
     copies.sort(key=lambda copy: (copy.sent_at is None, copy.sent_at, copy.message_id))
     first_ids = tuple(sorted({copy.first_id for copy in copies}))
-    return DeadLetterHistory(options.message_id, first_ids, tuple(copies))
+    is_unsettled = any(copy.state in _UNSETTLED for copy in copies)
+    open_runs = tuple(open_run_notes(archive)) if is_unsettled else ()
+    return DeadLetterHistory(options.message_id, first_ids, tuple(copies), open_runs)
 
 
 def _rows_of_dead_letter(archive: Archive, asked_id: str) -> list[Row]:

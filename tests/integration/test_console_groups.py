@@ -143,6 +143,30 @@ def test_what_was_sent_is_not_pending_any_more(tmp_path: Path, capsys: Capture) 
         assert figure in page
 
 
+def test_run_that_has_not_ended_is_named_until_it_is_closed(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    archive = archive_with(tmp_path, [a_dead_letter(n) for n in range(2)])
+    browser = opened(console_of(archive))
+    claim = Claim("ann", "", "https://q", NOW.isoformat(), ("m-0001",))
+    assert begin(archive, "p-1", "r-1").claim("u", 1, claim)
+    sentence = "run r-1 of plan p-1 by me@here has not ended, or was killed: the next run closes it"
+    group_id = plan_of(archive).groups[0].group_id
+    pages = ("/", "/messages/m-0001", "/messages/m-0000", f"/groups/{group_id}")
+
+    assert [sentence in browser.get(one).text for one in pages] == [True, True, False, False]
+    assert main(["groups", "--archive", archive.root]) == 0
+    assert f"\n{sentence}\n" in capsys.readouterr().out
+    assert main(["groups", "--archive", archive.root, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["open_runs"] == [sentence]
+
+    close_open_runs(archive)
+
+    assert not any(sentence in browser.get(one).text for one in pages)
+    assert main(["groups", "--archive", archive.root]) == 0
+    assert "run r-1" not in capsys.readouterr().out
+
+
 def test_pages_have_fifty_groups(many: Browser) -> None:
     first, last = many.get("/").text, many.get("/?page=3").text
 

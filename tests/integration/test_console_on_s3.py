@@ -53,8 +53,8 @@ def opened_files(calls: list[str]) -> set[str]:
 
 PAGES = {
     # List reports, memory, ledger, erasures; read plan, summary, open set, the table's two files.
-    # The open set says which result files need not be read.
-    "/": 9,
+    # The open set says which result files need not be read. List runs, for those that are open.
+    "/": 10,
     # List reports, ledger, erasures; read the plan, the table's manifest and part.
     "/groups/{group}/messages?q=01": 7,
     # Twice list messages and reports, read the table, and one file; list the ledger. And read the

@@ -234,7 +234,7 @@ def test_the_console_counts_what_happened(world: World) -> None:
     assert sum(int(sent or 0) for _, sent in of_rows) == OWN["sent"]
 
     figures = dict(
-        re.findall(r"<dt>([a-z ]+)</dt><dd>(\d+)</dd>", browser.get("/works/counts").text)
+        re.findall(r"<dt>([a-z ]+)</dt><dd>(\d+)</dd>", browser.get("/jobs/counts").text)
     )
     assert figures.pop("in the archive") == str(len(LETTERS) - OWN["erased"])
     own = {state.replace("_", " "): str(OWN[state]) for state in OWN if state != "erased"}

@@ -47,6 +47,8 @@ def _print(report: GroupsOfReport, archive: str) -> None:
         print_line(f"groups: {format_statuses(report.statuses)}")
     if report.group_by:
         print_line(f"errors by --group-by {report.group_by!r}; '' takes it away")
+    for sentence in report.open_runs:
+        print_line(sentence)
     _print_groups(report.groups, report.similar, archive)
     for path in report.unreadable:
         print_line(f"note: {path} cannot be read; what it says of a group is left out")

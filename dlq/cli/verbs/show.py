@@ -168,6 +168,8 @@ def print_history(history: DeadLetterHistory) -> None:
             print_parts((f"  {time}  {entry.outcome_text}{sent_as}{detail}{step}", "bold"))
             said = ("claimed_at", "outcome", "new_message_id", "detail", "step")
             print_fields(_fields(entry, *said), indent="    ")
+    for sentence in history.open_runs:
+        print_line(sentence)
 
 
 def print_run(history: RunHistory, failure_table: str | None) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from starlette.responses import Response
 
+from dlq.archive.ledger.claims import open_run_notes
 from dlq.console import reports
 from dlq.console.reports import Group, MeanwhileError, Report
 from dlq.console.site import GROUPS, PAGE_ROWS, Visit, number_of, page_route
@@ -85,6 +86,7 @@ def _groups(visit: Visit) -> Response:
     return visit.page(
         "groups.html.jinja",
         view=report.findings and list_view(report, report.findings),
+        open_runs=open_run_notes(visit.console.archive),
         times=_time_range(visit.query),
         statuses=[status.value for status in Status if status is not Status.GONE],
         actions=[action.value for action in Action],

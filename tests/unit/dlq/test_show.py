@@ -144,6 +144,27 @@ def test_what_a_result_leaves_out_is_in_doubt_and_what_no_run_touched_is_pending
     assert (lonely.state, lonely.entries) == ("pending", ())
 
 
+def test_what_a_run_may_still_be_sending_names_the_run(archive: Archive, capsys: Capture) -> None:
+    drained(archive, "d-3", parked("taken", "taken", NOW), parked("lonely", "lonely", NOW))
+    begin(archive, "p-3").claim("g-1", 1, claim("taken"))
+    sentence = (
+        "run run-1 of plan p-3 by me@here has not ended, or was killed: the next run closes it"
+    )
+    taken, doubtful, lonely = (
+        show(ShowOptions(archive.root, asked_id)) for asked_id in ("taken", "other", "lonely")
+    )
+
+    assert [copy.state for copy in taken.copies] == ["busy"]
+    assert taken.open_runs == doubtful.open_runs == (sentence,)
+    assert lonely.open_runs == ()
+    assert main(["show", "--archive", archive.root, "taken"]) == 0
+    assert capsys.readouterr().out.endswith(f"\n{sentence}\n")
+
+    close_open_runs(archive)
+
+    assert show(ShowOptions(archive.root, "taken")).open_runs == ()
+
+
 @pytest.mark.parametrize("outcome", OUTCOMES)
 def test_every_outcome_has_a_word(archive: Archive, capsys: Capture, outcome: Disposition) -> None:
     ledger = begin(archive, "p-3")
