@@ -221,8 +221,11 @@ class _Search:
         holds, applies = counts.holds.copy(), counts.applies.copy()
 
         row_of = self._context.causes.row_of[self._context.sample.group_of[rows]]
-        # Many groups are left out of the same predicates.
-        masks, mask_of = np.unique(self._left_out, axis=0, return_inverse=True)
+        # Many groups are left out of the same predicates. NumPy would sort rows cell by cell.
+        packed = np.packbits(self._left_out, axis=1)
+        as_bytes = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
+        _, first, mask_of = np.unique(as_bytes, return_index=True, return_inverse=True)
+        masks = self._left_out[first]
         for number in np.flatnonzero(masks.any(axis=1)).tolist():
             is_masked = (mask_of == number)[row_of]
             part = self._table.counts(rows[is_masked], weights[is_masked])
