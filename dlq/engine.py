@@ -19,15 +19,24 @@ ATTEMPT: ContextVar[int] = ContextVar("attempt", default=1)
 """Which attempt of its engine a function is called for, from 1: Spark repeats what failed."""
 
 
+def _never() -> bool:
+    return False
+
+
+STOPPED: ContextVar[Callable[[], bool]] = ContextVar("stopped", default=_never)
+"""Returns whether nobody waits for the function any more: another one failed, or Ctrl-C came. Spark
+ends such a function by force; a thread can only ask. Read it in the thread of the function."""
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """Rows that are made where they are needed, and never all at once.
 
     Attributes:
-        partitions: what each call of *function* gets, such as the paths of files. A partition
-            without any row is called, too.
+        partitions: what each call of *function* gets, such as the paths of files. It is called for
+            a partition without any row, too.
         function: makes the rows of a partition. An engine may call it again for the same one.
-        schema: of the rows that it yields.
+        schema: exactly that of the batches that it yields. Spark has no dictionaries: none here.
     """
 
     partitions: Sequence[pa.Table]
@@ -41,8 +50,8 @@ class Exchange:
 
     Attributes:
         tasks: how many there are, at least 1.
-        task: a column with the number of the row's task, from 0.
-        order: the columns by which the rows of a task are sorted.
+        task: a column with the number of the row's task, from 0, for each row.
+        order: the columns by which the rows of a task are sorted. They have no nulls.
     """
 
     tasks: int
@@ -76,8 +85,8 @@ is removed."""
 class Engine(Protocol):
     """Runs work, and evaluates the SQL of operators over its rows.
 
-    Each method raises ArchiveError where a file of the archive is gone or broken, and
-    KeyboardInterrupt after Ctrl-C.
+    Each method raises the ArchiveError or InputError that a function raises, with its text, and
+    KeyboardInterrupt after Ctrl-C. Any other error of a function is a bug.
     """
 
     @property
@@ -136,11 +145,12 @@ class Engine(Protocol):
         """Do *work*, add ``CHANGES`` to its rows, and give them to the function of *then*.
 
         The partitions of *then* are not used: its function gets the rows of one partition of
-        *work*, or with an *exchange* those of one task, sorted.
+        *work*, or with an *exchange* those of one task, sorted; of a task without rows, too, unless
+        *work* has no partitions. The SQL may name ``READ_COLUMNS`` that the rows have.
 
         Raises:
-            SqlError: the SQL fails on a row, takes too long, or too much memory. The text names the
-                group, and quotes no row.
+            SqlError: the SQL is refused, fails on a row, takes too long, or too much memory. The
+                text names the group, and quotes no row.
         """
         ...
 

@@ -6,30 +6,52 @@ engine it takes half a second.
 """
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
+from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dlq.archive.messages.dead_letter_schema import READ_COLUMNS, READ_SCHEMA
 from dlq.aws.actor import text_of
-from dlq.engine import CHANGE, CHANGES, GROUP_ID, AttributeSql, Exchange, Work
+from dlq.engine import (
+    CHANGE,
+    CHANGES,
+    GROUP_ID,
+    STOPPED,
+    AttributeSql,
+    Exchange,
+    Function,
+    Work,
+)
 from dlq.errors import InputError
+from dlq.sql.allowed import naming
 from dlq.sql.duckdb_engine import matching, values
 from dlq.sql.duckdb_sql import condition_for_duckdb, for_duckdb, spark_name
+from dlq.sql.failures import no_attribute
 
 _SQL_BYTES = 64 * 1024 * 1024
 """Rows of so many bytes are given to DuckDB at once."""
 
 _BATCH_ROWS = 1000
+_COPIED_ROWS = 100
+"""Rows of a batch that is a copy: each may have 1 MiB."""
 
 _CHANGES = pa.list_(CHANGE)
 
+_STRING, _NUMBER, _BINARY = "String", "Number", "Binary"
+
 
 class LocalEngine:
-    """Runs work in threads of this process; see ``engine.Engine``."""
+    """Runs work in threads of this process; see ``engine.Engine``.
+
+    SQL is evaluated in the caller's thread, and so are the functions whose rows it is about: what
+    it holds at once then does not grow with the number of rows.
+    """
 
     name = "local"
     may_grow = False
@@ -38,12 +60,18 @@ class LocalEngine:
 
     def __init__(self) -> None:
         """Take the processors that this process may use."""
+        processors = os.cpu_count() or 1
+        if hasattr(os, "sched_getaffinity"):  # Not every system has it.
+            processors = len(os.sched_getaffinity(0))
         # Three threads for two processors: they also wait for SQS and for the disk.
-        self.slots = max(1, len(os.sched_getaffinity(0)) * 3 // 2)
+        self.slots = max(1, processors * 3 // 2)
 
     def run(self, work: Work) -> pa.Table:
         """See ``Engine.run``."""
-        calls = [_call(work, partition.to_batches()) for partition in work.partitions]
+        calls = [
+            partial(_call, work.function, partition.to_batches(), work.schema)
+            for partition in work.partitions
+        ]
         return _joined(_in_threads(calls, self.slots), work.schema)
 
     def run_where(
@@ -53,12 +81,16 @@ class LocalEngine:
         seen = [work.schema.field(name) for name in work.schema.names if name not in hidden]
         condition_for_duckdb(where, pa.schema(seen))
 
+        batches = (
+            batch
+            for partition in work.partitions
+            for batch in work.function(partition.to_batches())
+        )
         selected = []
-        for partition in work.partitions:
-            batches = work.function(partition.to_batches())
-            for rows in _in_pieces(batches, work.schema):
-                is_taken = matching(where, rows, hidden=hidden)
-                selected.append(rows.select(list(columns)).filter(is_taken))
+        for rows in _in_pieces(batches, work.schema):
+            is_selected = matching(where, rows, hidden=hidden)
+            selected.append(rows.select(list(columns)).filter(is_selected))
+            del rows
         return _joined(selected, pa.schema([work.schema.field(name) for name in columns]))
 
     def run_edited(
@@ -72,22 +104,17 @@ class LocalEngine:
         if exchange is None:
             results = []
             for partition in work.partitions:
-                batches = work.function(partition.to_batches())
-                for rows in _in_pieces(batches, work.schema):
-                    changed = _with_changes(rows, attributes)
-                    results.append(_call(then, changed.to_batches(_BATCH_ROWS))())
+                rows = work.function(partition.to_batches())
+                edited = _edited(rows, work.schema, attributes)
+                results.append(_call(then.function, edited, then.schema))
             return _joined(results, then.schema)
 
+        if not work.partitions:
+            return then.schema.empty_table()
         # Before any task begins: SQL that fails must find nothing sent.
-        rows = _with_changes(self.run(work), attributes)
-        calls = []
-        for task in range(exchange.tasks):
-            is_of_task = pc.equal(rows[exchange.task], pa.scalar(task, pa.int32()))
-            of_task = rows.filter(is_of_task).sort_by(
-                [(name, "ascending") for name in exchange.order]
-            )
-            calls.append(_call(then, of_task.to_batches(_BATCH_ROWS)))
-        del rows
+        edited = _edited(self.run(work).to_batches(), work.schema, attributes)
+        rows_of_tasks = _exchanged([*edited], exchange)
+        calls = [partial(_call, then.function, rows, then.schema) for rows in rows_of_tasks]
         return _joined(_in_threads(calls, len(calls)), then.schema)
 
     def check_condition(self, sql: str, schema: pa.Schema, place: str) -> None:
@@ -97,37 +124,52 @@ class LocalEngine:
     def attribute_fault(self, sql: str) -> str | None:
         """See ``Engine.attribute_fault``."""
         try:
-            kind = for_duckdb(sql, READ_SCHEMA).type
+            _attribute_type(sql, READ_SCHEMA)
         except InputError as error:
             return text_of(error)
-        if _attribute_type(kind) is None:
-            return f"gives {spark_name(kind)}; cast it to string, binary or a number"
         return None
 
 
-def _call(work: Work, batches: Iterable[pa.RecordBatch]) -> Callable[[], pa.Table]:
-    def call() -> pa.Table:
-        return pa.Table.from_batches(work.function(batches), work.schema)
+def _call(function: Function, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    is_stopped = STOPPED.get()
 
-    return call
+    def until_stopped() -> Iterator[pa.RecordBatch]:
+        for batch in function(batches):
+            yield batch
+            if is_stopped():
+                return
+
+    return pa.Table.from_batches(until_stopped(), schema)
 
 
 def _in_threads(calls: Sequence[Callable[[], pa.Table]], threads: int) -> list[pa.Table]:
-    """Return what each call returns, in their order; raise the first error after all have ended.
+    """Return what each call returns, in their order.
 
-    Ctrl-C raises at once, and lets calls that have begun run on: whoever sends must stop them.
+    After one has failed no other begins, and the first error is raised when those that run have
+    ended. Ctrl-C raises at once. In both cases they see ``STOPPED``, and end at their next batch.
     """
     if not calls:
         return []
+    stopped = threading.Event()
+
+    def called(call: Callable[[], pa.Table]) -> pa.Table:
+        if stopped.is_set():
+            # Whoever asks for the results finds the error of one that had begun before this.
+            raise CancelledError
+        STOPPED.set(stopped.is_set)
+        try:
+            return call()
+        except BaseException:
+            stopped.set()
+            raise
+
     executor = ThreadPoolExecutor(threads, thread_name_prefix="work")
-    futures: list[Future[pa.Table]] = [executor.submit(call) for call in calls]
     try:
-        wait(futures, return_when=FIRST_EXCEPTION)
+        futures = [executor.submit(called, call) for call in calls]
+        wait(futures)
     finally:
-        executor.shutdown(wait=False, cancel_futures=True)
-    failed = [future for future in futures if future.done() and not future.cancelled()]
-    for future in failed:
-        future.result()
+        stopped.set()
+        executor.shutdown(wait=False)
     return [future.result() for future in futures]
 
 
@@ -139,9 +181,11 @@ def _in_pieces(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator
         held.append(batch)
         held_bytes += batch.nbytes
         if held_bytes >= _SQL_BYTES:
-            yield pa.Table.from_batches(held, schema)
+            piece = pa.Table.from_batches(held, schema)
             held = []
             held_bytes = 0
+            yield piece
+            del piece
     if held:
         yield pa.Table.from_batches(held, schema)
 
@@ -150,52 +194,114 @@ def _joined(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
     return pa.concat_tables(tables) if tables else schema.empty_table()
 
 
-def _with_changes(rows: pa.Table, attributes: AttributeSql) -> pa.Table:
+def _exchanged(
+    batches: Sequence[pa.RecordBatch], exchange: Exchange
+) -> list[Iterator[pa.RecordBatch]]:
+    """Return the rows of each task, sorted. They are copied when they are read.
+
+    Raises:
+        ValueError: a row has no task.
+    """
+    if not batches:
+        return [iter(())] * exchange.tasks
+    keys = [exchange.task, *exchange.order]
+    table = pa.Table.from_batches(batches).select(keys)
+    in_order: Any = pc.sort_indices(table, [(key, "ascending") for key in keys])
+    tasks = table[exchange.task].take(in_order).to_numpy()
+    if len(tasks) and not 0 <= tasks[0] <= tasks[-1] < exchange.tasks:
+        raise ValueError(f"a row has none of {exchange.tasks} tasks")
+
+    numbers = in_order.to_numpy().astype(np.int64)
+    rows_of_tasks = []
+    for task in range(exchange.tasks):
+        first, end = np.searchsorted(tasks, [task, task + 1])
+        rows_of_tasks.append(_taken(batches, numbers[first:end]))
+    return rows_of_tasks
+
+
+def _taken(
+    batches: Sequence[pa.RecordBatch], numbers: "np.ndarray[Any, Any]"
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows with these numbers, in this order.
+
+    Arrow's own ``take`` would copy all rows first, and fails on 2 GiB of bodies.
+    """
+    ends = np.cumsum([batch.num_rows for batch in batches])
+    for start in range(0, len(numbers), _COPIED_ROWS):
+        wanted = numbers[start : start + _COPIED_ROWS]
+        sources = np.searchsorted(ends, wanted, side="right")
+        by_source = np.argsort(sources, kind="stable")
+        parts = []
+        for source in np.unique(sources):
+            of_batch = batches[source]
+            places = wanted[sources == source] - (ends[source] - of_batch.num_rows)
+            parts.append(of_batch.take(places))
+        copied = pa.Table.from_batches(parts)
+        yield from copied.take(np.argsort(by_source, kind="stable")).to_batches()
+
+
+def _edited(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, attributes: AttributeSql
+) -> Iterator[pa.RecordBatch]:
     """Add ``CHANGES``: the SQL of a row's group gives the new values of its attributes."""
+    for rows in _in_pieces(batches, schema):
+        changes = pa.array(_changes(rows, attributes), _CHANGES)
+        yield from rows.append_column(CHANGES, changes).to_batches(_BATCH_ROWS)
+
+
+def _changes(rows: pa.Table, attributes: AttributeSql) -> list[list[dict[str, Any]] | None]:
     changes: list[list[dict[str, Any]] | None] = [None] * rows.num_rows
+    columns = [name for name in READ_COLUMNS if name in rows.column_names]
     for group_id, expressions in attributes.items():
         group_ids = rows[GROUP_ID].cast(pa.string())
-        is_of_group = pc.equal(group_ids, pa.scalar(group_id)).fill_null(False)  # noqa: FBT003 - a value
-        places = pc.indices_nonzero(is_of_group)
+        is_of_group: Any = pc.equal(group_ids, pa.scalar(group_id)).fill_null(False)  # noqa: FBT003 - a value
+        places = np.flatnonzero(is_of_group)
         if not len(places):
             continue
 
-        columns = [name for name in READ_COLUMNS if name in rows.column_names]
-        of_group = rows.select(columns).take(places)
+        of_group = rows.select(columns).filter(is_of_group)
         source = f"set_attributes of group {group_id}"
-        lists: list[list[dict[str, Any]]] = [[] for _ in range(of_group.num_rows)]
+        lists: list[list[dict[str, Any]]] = [[] for _ in places]
         for name, sql in expressions:
             for changed, value in zip(lists, _values(name, sql, of_group, source), strict=True):
                 changed.append(value)
 
-        for place, changed in zip(places.to_pylist(), lists, strict=True):
+        for place, changed in zip(places, lists, strict=True):
             changes[place] = changed
-    return rows.append_column(CHANGES, pa.array(changes, _CHANGES))
+    return changes
 
 
 def _values(name: str, sql: str | None, rows: pa.Table, source: str) -> list[dict[str, Any]]:
     """Return the ``CHANGE`` of one attribute for each row."""
     change: dict[str, Any] = {
         "name": name,
-        "data_type": "String",
+        "data_type": _STRING,
         "string_value": None,
         "binary_value": None,
     }
     if sql is None:
         return [change] * rows.num_rows
 
-    kind = _attribute_type(for_duckdb(sql, rows.schema).type)
-    field = "binary_value" if kind == "Binary" else "string_value"
-    # The cast writes numbers as Spark does. A comment may end the expression.
-    written = sql if kind == "Binary" else f"cast({sql}\n AS string)"
-    texts = values(written, rows, source).to_pylist()
-    return [{**change, "data_type": kind, field: text} for text in texts]
+    with naming(source, sql):
+        data_type = _attribute_type(sql, rows.schema)
+    is_binary = data_type == _BINARY
+    results = values(sql, rows, source, as_text=not is_binary).to_pylist()
+    field = "binary_value" if is_binary else "string_value"
+    return [{**change, "data_type": data_type, field: result} for result in results]
 
 
-def _attribute_type(kind: Any) -> str | None:  # noqa: ANN401 - a DataType, see duckdb_sql.Kind
-    """Return the type of SQS for values of this type; None if there is none."""
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind):
-        return "String"
+def _attribute_type(sql: str, schema: pa.Schema) -> str:
+    """Return the type of SQS for what *sql* gives.
+
+    Raises:
+        InputError: there is none, or *sql* is refused.
+    """
+    kind = for_duckdb(sql, schema).type
+    if pa.types.is_string(kind) or pa.types.is_null(kind):
+        return _STRING
+    if pa.types.is_binary(kind):
+        return _BINARY
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return "Number"
-    return "Binary" if pa.types.is_binary(kind) else None
+        for_duckdb(sql, schema, as_text=True)
+        return _NUMBER
+    raise no_attribute(spark_name(kind))

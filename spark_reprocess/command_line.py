@@ -9,11 +9,9 @@ from dlq.cli.verb import BAD_INPUT, SPARK_FAILED, progress_here
 from spark_reprocess.engine import SparkEngine
 from spark_reprocess.failures import (
     SPARK_FAILURES,
-    archive_fault_of,
     condition_and_sentence,
     is_end_of_jvm,
 )
-from spark_reprocess.interrupts import CANCELLED
 from spark_reprocess.session import end_session, get_session, version_fault
 
 __all__ = ["end_session", "report_failure", "start"]
@@ -36,24 +34,15 @@ def report_failure(error: Exception) -> int:
     """Print an error that Spark raised; return the exit code.
 
     Raises:
-        KeyboardInterrupt: Ctrl-C cancelled Spark's job.
         Exception: *error* is none of Spark's, or a bug in code that ran on a worker: its traceback
             is needed to find it.
     """
     if isinstance(error, ImportError | AttributeError) and (wrong := version_fault()):
         print_error(wrong)
         return BAD_INPUT
-    if not isinstance(error, SPARK_FAILURES):
+    if isinstance(error, PythonException) or not isinstance(error, SPARK_FAILURES):
         raise error
-    if isinstance(error, PythonException):
-        fault = archive_fault_of(error)
-        if fault is None:
-            raise error
-        print_error(str(fault))
-        return BAD_INPUT
     condition, sentence = condition_and_sentence(error)
-    if condition == CANCELLED:
-        raise KeyboardInterrupt from error
     if is_end_of_jvm(error):
         sentence = (
             "its JVM has ended, or needs more memory; give it more: "

@@ -4,29 +4,38 @@ import gc
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, partial
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import BinaryType, DataType, NullType, NumericType, StringType
+from pyspark.sql.types import (
+    BinaryType,
+    DayTimeIntervalType,
+    NullType,
+    NumericType,
+    StringType,
+    YearMonthIntervalType,
+)
 
-from dlq.archive.messages.dead_letter_schema import READ_SCHEMA
+from dlq.archive.messages.dead_letter_schema import READ_COLUMNS, READ_SCHEMA
 from dlq.aws.actor import text_of
 from dlq.engine import ATTEMPT, CHANGE, CHANGES, GROUP_ID, AttributeSql, Exchange, Function, Work
 from dlq.errors import InputError
+from dlq.sql.allowed import naming
+from dlq.sql.failures import no_attribute
 from spark_reprocess.allowed_sql import attribute_value, condition
 from spark_reprocess.evaluation import evaluated, to_arrow, where_option
 from spark_reprocess.failures import explained
 from spark_reprocess.interrupts import cancel_jobs_on_interrupt
 from spark_reprocess.session import our_settings
 
-T = TypeVar("T")
-
 _CHANGE_TYPE = ", ".join(f"{field.name}: {field.type!s}" for field in CHANGE)
 _CHANGES_TYPE = f"array<struct<{_CHANGE_TYPE}>>"
+
+_STRING, _NUMBER, _BINARY = "String", "Number", "Binary"
 
 _TAKEN_ALONG_BYTES = 1024 * 1024
 """Partitions of so many bytes in total, paths of files mostly, every task takes along."""
@@ -69,8 +78,10 @@ class SparkEngine:
 
     def run(self, work: Work) -> pa.Table:
         """See ``Engine.run``."""
+        if not work.partitions:
+            return work.schema.empty_table()
         with our_settings(self._session), explained():
-            return to_arrow(self._rows(work))
+            return to_arrow(self._rows(work)).cast(work.schema)
 
     def run_where(
         self, work: Work, where: str, columns: Sequence[str], hidden: Sequence[str] = ()
@@ -79,11 +90,12 @@ class SparkEngine:
 
         def selected() -> pa.Table:
             rows = self._rows(work)
-            taken = rows.where(condition(rows.drop(*hidden), where))
-            return to_arrow(taken.select(*columns))
+            chosen = rows.where(condition(rows.drop(*hidden), where))
+            return to_arrow(chosen.select(*columns))
 
+        schema = pa.schema([work.schema.field(name) for name in columns])
         with our_settings(self._session):
-            return evaluated(self._session, selected, *where_option(where))
+            return evaluated(self._session, selected, *where_option(where)).cast(schema)
 
     def run_edited(
         self,
@@ -93,35 +105,37 @@ class SparkEngine:
         exchange: Exchange | None = None,
     ) -> pa.Table:
         """See ``Engine.run_edited``."""
+        if not work.partitions:
+            return then.schema.empty_table()
 
         def edited() -> pa.Table:
             rows = self._rows(work)
             if exchange:
-                rows = self._exchanged(rows, exchange)
+                rows = _exchanged(rows, exchange)
             changed = rows.withColumn(CHANGES, _changes(rows, attributes))
             function = partial(_run_task, then.function)
             return to_arrow(changed.mapInArrow(function, from_arrow_schema(then.schema)))
 
-        sources = [f"set_attributes of group {group_id}" for group_id in attributes]
+        sources = [_source(group_id) for group_id in attributes]
         with our_settings(self._session):
             if exchange:
                 # A send has no time limit, and the SQL was evaluated over all its messages before.
                 with explained(*sources):
-                    return edited()
-            return evaluated(self._session, edited, *sources)
+                    return edited().cast(then.schema)
+            return evaluated(self._session, edited, *sources).cast(then.schema)
 
     def check_condition(self, sql: str, schema: pa.Schema, place: str) -> None:
         """See ``Engine.check_condition``."""
-        condition(self._nothing(schema), sql, place)
+        with our_settings(self._session):
+            condition(self._nothing(schema), sql, place)
 
     def attribute_fault(self, sql: str) -> str | None:
         """See ``Engine.attribute_fault``."""
-        try:
-            _, kind = attribute_value(self._nothing(READ_SCHEMA), sql)
-        except InputError as error:
-            return text_of(error)
-        if _attribute_type(kind) is None:
-            return f"gives {kind.simpleString()}; cast it to string, binary or a number"
+        with our_settings(self._session):
+            try:
+                _attribute(self._nothing(READ_SCHEMA), sql)
+            except InputError as error:
+                return text_of(error)
         return None
 
     def _nothing(self, schema: pa.Schema) -> DataFrame:
@@ -131,39 +145,40 @@ class SparkEngine:
         """Return the rows of *work*, a task for each partition. Lazy."""
         count = len(work.partitions)
         schema = from_arrow_schema(work.schema)
-        if sum(partition.nbytes for partition in work.partitions) <= _TAKEN_ALONG_BYTES:
+        # A slice that is pickled takes along all that it is a slice of.
+        contents = [_to_bytes(partition) for partition in work.partitions]
+        if sum(map(len, contents)) <= _TAKEN_ALONG_BYTES:
             # To distribute rows would be a job of its own.
-            task = _NumberedTask(work.function, tuple(work.partitions))
+            task = _NumberedTask(work.function, contents)
             return self._session.range(0, count, 1, max(count, 1)).mapInArrow(task.run, schema)
 
-        contents = pa.table(
-            {
-                "number": pa.array(range(count), pa.int32()),
-                "content": [_to_bytes(partition) for partition in work.partitions],
-            }
-        )
-        moved = self._session.createDataFrame(contents).repartitionById(count, F.col("number"))
+        rows = pa.table({"number": pa.array(range(count), pa.int32()), "content": contents})
+        moved = self._session.createDataFrame(rows).repartitionById(count, F.col("number"))
         return moved.mapInArrow(_SentTask(work.function).run, schema)
 
-    def _exchanged(self, rows: DataFrame, exchange: Exchange) -> DataFrame:
-        tasks = exchange.tasks
-        moved = rows if tasks == 1 else rows.repartitionById(tasks, F.col(exchange.task))
-        return moved.sortWithinPartitions(*exchange.order)
+
+def _exchanged(rows: DataFrame, exchange: Exchange) -> DataFrame:
+    if exchange.tasks == 1:
+        # The task that sends reads them, too: nothing is moved.
+        moved = rows.coalesce(1)
+    else:
+        moved = rows.repartitionById(exchange.tasks, F.col(exchange.task))
+    return moved.sortWithinPartitions(*exchange.order)
 
 
 class _NumberedTask:
     """Has all partitions; Spark calls ``run``."""
 
-    def __init__(self, function: Function, partitions: Sequence[pa.Table]) -> None:
+    def __init__(self, function: Function, contents: Sequence[bytes]) -> None:
         self._function = function
-        self._partitions = partitions
+        self._contents = contents
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the function on the partition of each number in *batches*."""
         for batch in batches:
             for row in batch.to_pylist():
-                partition = self._partitions[row["id"]]
-                yield from _run_task(self._function, partition.to_batches())
+                content = pa.py_buffer(self._contents[row["id"]])
+                yield from _run_task(self._function, _from_bytes(content))
 
 
 class _SentTask:
@@ -176,9 +191,7 @@ class _SentTask:
         """Run the function on each partition in *batches*."""
         for batch in batches:
             for content in batch["content"]:
-                with pa.ipc.open_stream(content.as_buffer()) as stream:
-                    partition = stream.read_all()
-                yield from _run_task(self._function, partition.to_batches())
+                yield from _run_task(self._function, _from_bytes(content.as_buffer()))
 
 
 def _to_bytes(partition: pa.Table) -> bytes:
@@ -186,6 +199,11 @@ def _to_bytes(partition: pa.Table) -> bytes:
     with pa.ipc.new_stream(sink, partition.schema) as stream:
         stream.write_table(partition)
     return sink.getvalue().to_pybytes()
+
+
+def _from_bytes(content: pa.Buffer) -> list[pa.RecordBatch]:
+    with pa.ipc.open_stream(content) as stream:
+        return [*stream]
 
 
 def _run_task(function: Function, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -201,31 +219,47 @@ def is_one_machine(master: str | None) -> bool:
     return re.match(r"local(\[|$)", master or "") is not None
 
 
+def _source(group_id: str) -> str:
+    return f"set_attributes of group {group_id}"
+
+
 def _changes(rows: DataFrame, attributes: AttributeSql) -> Column:
-    changes = F.lit(None).cast(_CHANGES_TYPE)
+    """Return ``CHANGES``: the SQL of a row's group gives the new values of its attributes."""
+    seen = rows.select(*(name for name in READ_COLUMNS if name in rows.columns))
+    branches: list[Column] = []
     for group_id, expressions in attributes.items():
-        of_group = F.array(*(_change(rows, name, sql) for name, sql in expressions))
-        changes = F.when(F.col(GROUP_ID) == group_id, of_group).otherwise(changes)
-    return changes
+        changes = F.array(*(_change(seen, group_id, name, sql) for name, sql in expressions))
+        branches += (F.col(GROUP_ID) == group_id, changes.cast(_CHANGES_TYPE))
+    nothing = F.lit(None).cast(_CHANGES_TYPE)
+    return F.call_function("when", *branches, nothing) if branches else nothing
 
 
-def _change(rows: DataFrame, name: str, sql: str | None) -> Column:
-    value, data_type = (F.lit(None), NullType()) if sql is None else attribute_value(rows, sql)
-    kind = _attribute_type(data_type)
-    is_binary = kind == "Binary"
-    fields = (
-        F.lit(name).alias("name"),
-        F.lit(kind).alias("data_type"),
-        F.lit(None).cast("string") if is_binary else value.cast("string").alias("string_value"),
-        value.cast("binary") if is_binary else F.lit(None).cast("binary"),
-    )
-    return F.struct(*fields).cast(f"struct<{_CHANGE_TYPE}>")
+def _change(rows: DataFrame, group_id: str, name: str, sql: str | None) -> Column:
+    value, data_type = F.lit(None), _STRING
+    if sql is not None:
+        with naming(_source(group_id), sql):
+            value, data_type = _attribute(rows, sql)
+    text, binary = value.cast("string"), F.lit(None).cast("binary")
+    if data_type == _BINARY:
+        text, binary = F.lit(None).cast("string"), value
+    return F.struct(F.lit(name), F.lit(data_type), text, binary)
 
 
-def _attribute_type(kind: DataType) -> str | None:
-    """Return the type of SQS for values of this type; None if there is none."""
-    if isinstance(kind, StringType | NullType):
-        return "String"
-    if isinstance(kind, NumericType):
-        return "Number"
-    return "Binary" if isinstance(kind, BinaryType) else None
+def _attribute(rows: DataFrame, sql: str) -> tuple[Column, str]:
+    """Return what *sql* gives as a column, and its type of SQS.
+
+    Raises:
+        InputError: there is none, or *sql* is refused.
+    """
+    value, kind = attribute_value(rows, sql)
+    match kind:
+        case StringType() | NullType():
+            return value, _STRING
+        case BinaryType():
+            return value, _BINARY
+        case NumericType():
+            return value, _NUMBER
+        case DayTimeIntervalType() | YearMonthIntervalType():
+            # As the local engine, which does not know their units.
+            raise no_attribute("interval")
+    raise no_attribute(kind.simpleString())

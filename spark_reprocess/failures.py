@@ -10,7 +10,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException, PythonException
 from pyspark.logger import PySparkLogger
 
-from dlq.errors import ArchiveError
+from dlq.errors import ArchiveError, InputError, JobError
 from dlq.sql.failures import SMALLER, sql_error
 from spark_reprocess.interrupts import CANCELLED
 
@@ -21,17 +21,21 @@ _JVM_ERRORS = ("java.lang.OutOfMemoryError", "java.lang.StackOverflowError")
 _PY4J_LOGS = ("py4j/java_gateway.py", "py4j/clientserver.py")
 _SHUT_DOWN = "SparkContext was shut down"
 
-_UNREADABLE_FILE = ("FAILED_READ_FILE", "CANNOT_READ_FILE")
-_RAISED_IN_A_TASK = re.compile(r"^dlq\.errors\.ArchiveError: (?P<text>.+)$", re.MULTILINE)
+_TRACEBACK = "Traceback (most recent call last):\n"
+_LAST_ERROR = re.compile(r"(?:\s.*\n)*dlq\.errors\.(?P<type>\w+): (?P<text>.+)")
+"""Behind the lines of the calls."""
 
 
-def archive_fault_of(error: BaseException) -> ArchiveError | None:
-    """Return the ArchiveError that a task raised; None if something else failed.
+def error_of_task(error: PythonException) -> JobError | None:
+    """Return the error of ours that a function raised in a task; None if it raised another.
 
     Spark does not return a task's exception, only its traceback as text.
     """
-    raised = _RAISED_IN_A_TASK.findall(str(error))
-    return ArchiveError(raised[-1]) if raised else None
+    raised = _LAST_ERROR.match(str(error).rpartition(_TRACEBACK)[2])
+    if raised is None:
+        return None
+    is_of_archive = raised["type"] == ArchiveError.__name__
+    return ArchiveError(raised["text"]) if is_of_archive else InputError(raised["text"])
 
 
 @contextmanager
@@ -44,23 +48,22 @@ def explained(*sources: str, row: str = "message") -> Iterator[None]:
     Raises:
         SqlError: the SQL fails on a message, or ends Spark's JVM. The text does not quote the
             message.
-        ArchiveError: a file of the archive is broken.
+        ArchiveError, InputError: a function raised it in a task.
+        KeyboardInterrupt: Spark's job was cancelled, which is what Ctrl-C does.
     """
     silence_query_log()
     try:
         yield
     except PythonException as error:
-        fault = archive_fault_of(error)
-        if fault is None:
+        ours = error_of_task(error)
+        if ours is None:
             raise
-        raise fault from error
+        raise ours from error
     except SPARK_FAILURES as error:
-        condition, sentence = condition_and_sentence(error)
-        if condition.startswith(_UNREADABLE_FILE):
-            raise ArchiveError(
-                f"the archive has a file that Spark cannot read: {sentence}"
-            ) from error
-        if not sources or condition == CANCELLED:
+        condition, _ = condition_and_sentence(error)
+        if condition == CANCELLED:
+            raise KeyboardInterrupt from error
+        if not sources:
             raise
         if is_end_of_jvm(error):
             why = f"needs more memory or stack than Spark has for some {row}; {SMALLER}"

@@ -27,8 +27,9 @@ whose thread has died never gets one."""
 def cancel_jobs_on_interrupt(spark: SparkSession) -> None:
     """Make Ctrl-C cancel the Spark job of the main thread.
 
-    Outside Spark, and the second time, Ctrl-C raises KeyboardInterrupt; the first time it does so
-    after about 10 s, if there is no job to cancel. Does nothing outside the main thread.
+    The call of Spark then fails with the condition ``CANCELLED``. Outside Spark, and the second
+    time, Ctrl-C raises KeyboardInterrupt; the first time it does so after about 10 s, if there is
+    no job to cancel. Does nothing outside the main thread.
     """
     main = threading.main_thread()
     if threading.current_thread() is not main:
@@ -37,6 +38,7 @@ def cancel_jobs_on_interrupt(spark: SparkSession) -> None:
 
     def interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler
         if is_asked.is_set() or not is_in_spark(frame):
+            is_asked.clear()
             raise KeyboardInterrupt
         is_asked.set()
         threading.Thread(target=cancel, name="cancel", daemon=True).start()
@@ -44,8 +46,12 @@ def cancel_jobs_on_interrupt(spark: SparkSession) -> None:
     def cancel() -> None:
         for _ in range(_LOOKS):
             if _cancelled(spark):
+                is_asked.clear()
                 return
             time.sleep(_AGAIN_SECONDS)
+            if not is_asked.is_set():
+                # The second Ctrl-C came meanwhile.
+                return
             if not is_in_spark(sys._current_frames().get(main.ident or 0)):  # noqa: SLF001 - no public way
                 break
         # The signal goes to the main thread, and wakes it while it waits for an answer.

@@ -27,14 +27,12 @@ from spark_reprocess.failures import SPARK_FAILURES
 _PACKAGE = Path(__file__).resolve().parent
 
 _EVERYWHERE = {
-    # By default each shuffle has 200 partitions, and each is a task, also for ten messages. With
-    # these settings Spark coalesces small partitions, those of persisted frames included.
-    "spark.sql.adaptive.enabled": "true",
-    "spark.sql.adaptive.coalescePartitions.enabled": "true",
-    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
+    # A shuffle of ours has the partitions that it asks for: there is nothing to adapt.
+    "spark.sql.adaptive.enabled": "false",
+    # What operators' SQL gives must not depend on the session.
     "spark.sql.session.timeZone": "UTC",
-    # A plan's data for each message is small: broadcast it rather than shuffle the bodies.
-    "spark.sql.autoBroadcastJoinThreshold": str(64 * 1024 * 1024),
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "false",
     # Bodies have up to 1 MiB: limit what a Python worker holds at once.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(16 * 1024 * 1024),
@@ -49,11 +47,6 @@ _LOCAL = {
     "spark.app.name": "spark_reprocess",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.sql.shuffle.partitions": "4",
-    # What a few queries read again: to compress it takes longer than it saves.
-    "spark.sql.inMemoryColumnarStorage.compressed": "false",
-    # The driver looks at files on its own disk faster than a job does.
-    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
     "spark.executorEnv.PYTHONPATH": str(_PACKAGE.parent),
     # The longer text of a query's plan is for Spark's UI, and the UI is off.
     "spark.sql.ui.explainMode": "simple",
@@ -103,22 +96,30 @@ def get_session() -> SparkSession:
     return session
 
 
+_ONE_AT_A_TIME = threading.RLock()
+"""Of two threads one would take the settings of the other for those of the session's owner."""
+
+
 @contextmanager
 def our_settings(spark: SparkSession) -> Iterator[None]:
-    """Run the block under our settings. However it ends, give the session back as it was."""
-    before = {name: spark.conf.get(name, None) for name in _EVERYWHERE}
-    try:
-        for name, value in _EVERYWHERE.items():
-            spark.conf.set(name, value)
-        yield
-    finally:
-        # The session may have ended with its JVM.
-        with suppress(*SPARK_FAILURES):
-            for name, setting in before.items():
-                if setting is None:
-                    spark.conf.unset(name)
-                else:
-                    spark.conf.set(name, setting)
+    """Run the block under our settings. However it ends, give the session back as it was.
+
+    Another thread waits until then.
+    """
+    with _ONE_AT_A_TIME:
+        before = {name: spark.conf.get(name, None) for name in _EVERYWHERE}
+        try:
+            for name, value in _EVERYWHERE.items():
+                spark.conf.set(name, value)
+            yield
+        finally:
+            # The session may have ended with its JVM.
+            with suppress(*SPARK_FAILURES):
+                for name, setting in before.items():
+                    if setting is None:
+                        spark.conf.unset(name)
+                    else:
+                        spark.conf.set(name, setting)
 
 
 def _started_session() -> SparkSession:

@@ -10,7 +10,7 @@ import pandas as pd  # noqa: F401 - Arrow loads it for the first list
 from pyspark import daemon
 
 import dlq.archive.messages.reading
-import dlq.drain.drain
+import dlq.drain.drain  # noqa: F401
 import spark_reprocess.engine  # noqa: F401
 
 if __name__ == "__main__":

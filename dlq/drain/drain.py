@@ -26,7 +26,7 @@ from dlq.aws.clients import (
     sqs_client,
 )
 from dlq.drain.drain_task import DrainCounts, DrainRules, DrainTask
-from dlq.engine import Engine, Work
+from dlq.engine import STOPPED, Engine, Work
 from dlq.errors import ArchiveError
 from dlq.progress import HowFar, Progress, silent
 from dlq_replay.aws.sqs import SqsQueue
@@ -184,6 +184,7 @@ class DrainWork:
                 rules=self.rules[index],
                 executor=executor,
                 count_visible=count_visible,
+                is_stopped=STOPPED.get(),
             ).run()
 
 

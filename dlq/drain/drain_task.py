@@ -141,6 +141,7 @@ class DrainTask:
         count_visible: asks SQS how many messages are visible; None if SQS does not answer.
         now_seconds: the time of day, epoch seconds.
         sleep: waits so many seconds before a retry.
+        is_stopped: whether to receive nothing more.
     """
 
     queue: SqsQueue
@@ -150,6 +151,7 @@ class DrainTask:
     count_visible: Callable[[], int | None]
     now_seconds: Callable[[], float] = time.time
     sleep: Callable[[float], object] = time.sleep
+    is_stopped: Callable[[], bool] = lambda: False
     _is_empty: bool = False
     _empty_polls: int = 0
     _counts: DrainCounts = field(default_factory=DrainCounts)
@@ -171,6 +173,7 @@ class DrainTask:
     def _is_over(self) -> bool:
         return (
             self._counts.stopped_by is not None
+            or self.is_stopped()
             or self._is_empty
             or self.rules.limit == self._taken
             or self._seconds_left() <= 0

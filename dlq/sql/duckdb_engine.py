@@ -102,16 +102,19 @@ def values(
     table: pa.Table,
     source: str,
     *,
+    as_text: bool = False,
     row: str = "message",
     limit_seconds: float = LIMIT_SECONDS,
 ) -> "pa.Array[Any]":
     """Return for each row of *table* what *sql*, an expression of Spark SQL, gives.
 
+    With *as_text* that is cast to a text, as Spark does it.
+
     Raises:
         InputError: *sql* is refused; the text names neither where it comes from nor all of it.
         SqlError: as for ``matching``; the text names *source*.
     """
-    written = for_duckdb(sql, table.schema)
+    written = for_duckdb(sql, table.schema, as_text=as_text)
     return _evaluated(written, table, (source,), row, limit_seconds)
 
 

@@ -146,8 +146,10 @@ class PythonFunction:
     gives: str
 
 
-def for_duckdb(sql: str, schema: pa.Schema) -> DuckSql:
+def for_duckdb(sql: str, schema: pa.Schema, *, as_text: bool = False) -> DuckSql:
     """Write *sql*, an expression of Spark SQL over the columns of *schema*, for DuckDB.
+
+    With *as_text* its result is cast to a text, as Spark does that.
 
     Raises:
         InputError: ``checked`` refuses it, or a part of it needs Spark. The text names the part,
@@ -162,6 +164,8 @@ def for_duckdb(sql: str, schema: pa.Schema) -> DuckSql:
         term = writer.write(tree, {})
         if term.type == _VARIANT_TYPE:
             raise _refused(tree, "compare what schema_of_variant gives with a type's name")
+        if as_text:
+            term = writer.cast(tree, term, "STRING")
         text = term.sql.sql(dialect="duckdb")
     except RecursionError as error:
         raise InputError("is nested too deeply") from error
@@ -275,7 +279,7 @@ class _Writer:
             case exp.Anonymous():
                 return self._call(node, variables)
             case exp.Cast():
-                return self._cast(node, self.write(node.this, variables), type_name(node))
+                return self.cast(node, self.write(node.this, variables), type_name(node))
             case exp.Interval():
                 count, unit = interval_of(node)
                 if unit not in _MICROSECONDS:
@@ -433,12 +437,12 @@ class _Writer:
                 return _whole_division(node, type(node), *operands)
         raise _refused(node)
 
-    def _cast(self, node: exp.Expr, term: Term, target: str) -> Term:  # noqa: C901, PLR0911, PLR0912
+    def cast(self, node: exp.Expr, term: Term, target: str) -> Term:  # noqa: C901, PLR0911, PLR0912
         is_try = isinstance(node, exp.TryCast)
         wanted = _CAST_TYPES.get(target)
         source = term.type
         if wanted is None or source == _VARIANT_TYPE:
-            raise _refused(node, f"a cast to {target}")
+            raise _refused(node, f"a cast to {target.lower()}")
         if source == pa.null():
             return _null(wanted)
         if source == wanted:
@@ -456,6 +460,9 @@ class _Writer:
                 return self._python("to_boolean", spark_functions.to_boolean, term, wanted)
             # As a text: DuckDB takes a NaN of Python for NULL.
             return _as(self._python("to_double", _double_of, term, _TEXT), wanted)
+        if isinstance(term.value, Decimal) and wanted in (_TEXT, pa.float64()):
+            value = term.value
+            return _double(float(value)) if wanted != _TEXT else _text(node, format(value, "f"))
         if wanted == _TEXT and source == pa.float64():
             return self._python("double_text", spark_functions.double_text, term, _TEXT)
         if wanted == _TEXT and source in (_TIME, pa.date32()):
@@ -468,7 +475,7 @@ class _Writer:
             return Term(_infix(exp.NEQ, term.sql, _literal_number(0)), _FLAG)
         if (source, wanted) in _SAFE_CASTS:
             return _as(term, wanted)
-        raise _refused(node, f"a cast of {spark_name(source)} to {target}")
+        raise _refused(node, f"a cast of {spark_name(source)} to {target.lower()}")
 
     def _call(self, node: exp.Expr, variables: _Variables) -> Term:  # noqa: C901, PLR0911, PLR0912
         name = node.name.lower()
@@ -511,9 +518,9 @@ class _Writer:
                 change = spark_functions.lower if name == "lower" else spark_functions.upper
                 return self._python(name, change, _required(node, text, _TEXT), _TEXT)
             case "bigint" | "boolean" | "date" | "double" | "int" | "string" | "timestamp", [term]:
-                return self._cast(node, term, name.upper())
+                return self.cast(node, term, name.upper())
             case "to_date", [term] if term.type != _TEXT or term.value is not None:
-                return self._cast(node, term, "DATE")
+                return self.cast(node, term, "DATE")
         written = _simple_call(node, name, terms)
         if written is None:
             raise _refused(node)
@@ -770,9 +777,18 @@ def plain_type(kind: Kind) -> Kind:
 
 
 def spark_name(kind: Kind) -> str:
-    """Return what Spark calls a type."""
-    names = {value: name for name, value in _CAST_TYPES.items()}
-    return names.get(kind, str(kind))
+    """Return what Spark calls a type, but for the units of an interval."""
+    if pa.types.is_list(kind):
+        return f"array<{spark_name(kind.value_type)}>"
+    if pa.types.is_map(kind):
+        return f"map<{spark_name(kind.key_type)},{spark_name(kind.item_type)}>"
+    if pa.types.is_struct(kind):
+        fields = [f"{field.name}:{spark_name(field.type)}" for field in kind]
+        return f"struct<{','.join(fields)}>"
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    names = {value: name.lower() for name, value in _CAST_TYPES.items()}
+    return {**names, _DURATION: "interval", pa.null(): "void"}.get(kind, str(kind))
 
 
 def _inner(node: exp.Expr) -> exp.Expr:

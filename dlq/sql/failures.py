@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dlq.errors import SqlError
+from dlq.errors import InputError, SqlError
 
 SMALLER = (
     "use contains() or fewer repetitions in a pattern, and shorten what it looks at: left(body, n)"
@@ -22,3 +22,8 @@ def too_slow(sources: Sequence[str], row: str, limit_seconds: float) -> SqlError
     """Return the error of SQL that was stopped at its time limit. *row* is what it looks at."""
     limit = f"{limit_seconds / 60:g} minutes"
     return sql_error(sources, f"takes more than {limit} for some {row}, and was stopped; {SMALLER}")
+
+
+def no_attribute(type_name: str) -> InputError:
+    """Return the error of an expression for a message attribute, which cannot have this type."""
+    return InputError(f"gives {type_name}; cast it to string, binary or a number")

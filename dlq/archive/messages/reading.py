@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA
 from dlq.archive.messages.message_store import drain_of, opened, rows_named
@@ -111,17 +112,24 @@ class FileReader:
                 yield from self._rows_of_file(row[FILE], row["message_ids"])
 
     def _rows_of_file(self, path: str, message_ids: list[str] | None) -> Iterator[pa.RecordBatch]:
-        stored = [name for name in self.columns if name in ARROW_SCHEMA.names]
-        to_read = stored if message_ids is None else list(dict.fromkeys([*stored, "message_id"]))
-        names = [*self.columns, DRAIN_ID]
         with opened(self.archive, path) as file:
             if file is None:
                 raise missing(self.archive, path)
-            for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=to_read):
-                if message_ids is not None:
-                    ids = pa.array(message_ids, pa.string())
-                    batch = batch.filter(pc.is_in(batch["message_id"], ids))  # noqa: PLW2901
-                arrays: dict[str, Any] = {name: batch.column(name) for name in stored}
-                arrays[FILE] = pa.repeat(pa.scalar(path), batch.num_rows)
-                arrays[DRAIN_ID] = pa.repeat(pa.scalar(drain_of(path)), batch.num_rows)
-                yield pa.RecordBatch.from_arrays([arrays[name] for name in names], names=names)
+            try:
+                yield from self._batches(file, path, message_ids)
+            except FileNotFoundError as error:
+                raise missing(self.archive, path) from error
+
+    def _batches(
+        self, file: pq.ParquetFile, path: str, message_ids: list[str] | None
+    ) -> Iterator[pa.RecordBatch]:
+        stored = [name for name in self.columns if name in ARROW_SCHEMA.names]
+        to_read = stored if message_ids is None else list(dict.fromkeys([*stored, "message_id"]))
+        ids = None if message_ids is None else pa.array(message_ids, pa.string())
+        names = [*self.columns, DRAIN_ID]
+        for read in file.iter_batches(batch_size=_BATCH_ROWS, columns=to_read):
+            batch = read if ids is None else read.filter(pc.is_in(read["message_id"], ids))
+            arrays: dict[str, Any] = {name: batch.column(name) for name in stored}
+            arrays[FILE] = pa.repeat(pa.scalar(path), batch.num_rows)
+            arrays[DRAIN_ID] = pa.repeat(pa.scalar(drain_of(path)), batch.num_rows)
+            yield pa.RecordBatch.from_arrays([arrays[name] for name in names], names=names)

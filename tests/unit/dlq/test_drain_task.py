@@ -105,6 +105,7 @@ def run(
     disk: Disk,
     rules: DrainRules | None = None,
     now_seconds: Callable[[], float] = lambda: 0.0,
+    is_stopped: Callable[[], bool] = lambda: False,
 ) -> DrainCounts:
     return DrainTask(
         queue=cast("SqsQueue", shelf),
@@ -114,6 +115,7 @@ def run(
         count_visible=shelf.count_visible,
         now_seconds=now_seconds,
         sleep=lambda _: None,
+        is_stopped=is_stopped,
     ).run()
 
 
@@ -239,3 +241,12 @@ def test_receives_at_once_leave_room_for_each_other() -> None:
     run(Shelf(large(200)), disk, DrainRules(chunk_bytes=50_000, receives=4))
 
     assert max(len(file) for file in disk.files) <= 50
+
+
+def test_stopped_task_receives_no_more_and_settles_what_it_has() -> None:
+    shelf, disk = Shelf(parked(50)), Disk()
+
+    counts = run(shelf, disk, is_stopped=lambda: shelf.receives == 2)
+
+    assert (shelf.receives, counts.archived, counts.deleted) == (2, 20, 20)
+    assert len(shelf.waiting) == 30
