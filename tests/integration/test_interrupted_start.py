@@ -154,7 +154,8 @@ def test_an_interrupted_start_leaves_no_java_behind(
     tmp_path: Path, environment: dict[str, str], family: Family, number: signal.Signals
 ) -> None:
     archive = archived(tmp_path, [order(1)])
-    command = [sys.executable, "-m", "dlq", *ANALYZE, "--archive", archive.root]
+    words = [*ANALYZE, "--archive", archive.root, "--engine", "spark"]
+    command = [sys.executable, "-m", "dlq", *words]
     errors = tmp_path / "errors"
     with (
         errors.open("w") as stream,
@@ -179,7 +180,8 @@ def test_a_job_of_the_console_that_is_stopped_while_it_starts_leaves_no_java_beh
         monkeypatch.setenv(name, value)
     archive = archived(tmp_path, [order(1)])
     jobs = Jobs(tmp_path / "state" / "jobs")
-    job_id = jobs.start(jobs.make_id(), [*ANALYZE, "--archive", archive.root]).job_id
+    words = [*ANALYZE, "--archive", archive.root, "--engine", "spark"]
+    job_id = jobs.start(jobs.make_id(), words).job_id
     wait_until(lambda: is_waiting(family))
 
     jobs.stop(job_id, 1)
