@@ -32,8 +32,9 @@ from spark_reprocess.failures import explained
 from spark_reprocess.interrupts import cancel_jobs_on_interrupt
 from spark_reprocess.session import our_settings
 
-_CHANGE_TYPE = ", ".join(f"{field.name}: {field.type!s}" for field in CHANGE)
-_CHANGES_TYPE = f"array<struct<{_CHANGE_TYPE}>>"
+_FIELDS = ", ".join(f"{field.name}: {field.type!s}" for field in CHANGE)
+_CHANGE_TYPE = f"struct<{_FIELDS}>"
+_CHANGES_TYPE = f"array<{_CHANGE_TYPE}>"
 
 _STRING, _NUMBER, _BINARY = "String", "Number", "Binary"
 
@@ -242,7 +243,7 @@ def _change(rows: DataFrame, group_id: str, name: str, sql: str | None) -> Colum
     text, binary = value.cast("string"), F.lit(None).cast("binary")
     if data_type == _BINARY:
         text, binary = F.lit(None).cast("string"), value
-    return F.struct(F.lit(name), F.lit(data_type), text, binary)
+    return F.struct(F.lit(name), F.lit(data_type), text, binary).cast(_CHANGE_TYPE)
 
 
 def _attribute(rows: DataFrame, sql: str) -> tuple[Column, str]:
