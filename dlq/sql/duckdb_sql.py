@@ -181,7 +181,7 @@ def condition_for_duckdb(sql: str, schema: pa.Schema, place: str = WHERE) -> Duc
     """
     with naming(place, sql):
         written = for_duckdb(sql, schema)
-        if written.type not in (_FLAG, pa.null()):
+        if written.type != _FLAG:
             raise SqlError("is no condition: it is neither true nor false", "is no condition")
     return written
 

@@ -2,14 +2,14 @@
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
-from pyspark.sql.types import StructType
+from pyspark.sql.pandas.types import from_arrow_schema
 
-from dlq.archive.messages.frames import SPARK_SCHEMA
+from dlq.archive.messages.dead_letter_schema import READ_SCHEMA
 from dlq.errors import InputError
 from dlq.explain.outputs import GROUPS_SCHEMA
 from dlq.sql.allowed import FUNCTIONS
@@ -76,8 +76,7 @@ def test_whatever_is_not_known_is_refused_with_the_part_and_the_rule(rows: "Data
 
 
 def test_conditions_of_docs_and_policies_are_allowed(spark: Spark) -> None:
-    schema = cast("StructType", StructType.fromDDL(f"{SPARK_SCHEMA}, drain_id string"))
-    messages = spark.createDataFrame([], schema)
+    messages = spark.createDataFrame([], from_arrow_schema(READ_SCHEMA))
     groups = spark.createDataFrame(GROUPS_SCHEMA.empty_table())
 
     for rows, conditions in ((messages, OF_MESSAGES), (groups, OF_GROUPS)):

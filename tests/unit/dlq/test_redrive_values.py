@@ -9,7 +9,6 @@ from dlq.redrive.execution import summarize, task_count
 from dlq.redrive.redrive_values import RedriveOptions, RedriveSummary, Sent, Tally
 from dlq.redrive.resolving.resolve import ResolvedPlan
 from dlq.redrive.run_context import RunContext
-from spark_reprocess.session import is_one_machine
 
 PLAN = Plan(
     "p-1",
@@ -127,19 +126,3 @@ def test_large_redrive_has_tasks_for_a_cluster_that_may_grow(
     messages: int, cores: int, asked: int | None, rate: float | None, may_grow: bool, tasks: int
 ) -> None:
     assert task_count(messages, cores, asked=asked, rate=rate, may_grow=may_grow) == tasks
-
-
-@pytest.mark.parametrize(
-    ("master", "is_local"),
-    [
-        ("local", True),
-        ("local[*]", True),
-        ("local[2,4]", True),
-        ("local-cluster[2,1,1024]", False),
-        ("yarn", False),
-        ("spark://host:7077", False),
-        (None, False),
-    ],
-)
-def test_one_machine_has_the_cores_that_it_has(master: str | None, *, is_local: bool) -> None:
-    assert is_one_machine(master) is is_local

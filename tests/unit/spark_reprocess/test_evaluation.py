@@ -4,11 +4,13 @@ from collections.abc import Sequence
 
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PythonException
 
-from dlq.errors import SqlError
+from dlq.errors import ArchiveError, InputError, SqlError
+from spark_reprocess.engine import is_one_machine
 from spark_reprocess.evaluation import IdleClock, Work
 from spark_reprocess.failures import condition_and_sentence, explained, is_end_of_jvm
+from spark_reprocess.interrupts import CANCELLED
 
 PLANNING = Work(frozenset(), 0, 0)
 WAITING_FOR_MACHINES = Work(frozenset({1}), 0, 4)
@@ -74,6 +76,53 @@ def test_other_errors_do_not_end_the_jvm() -> None:
     assert not is_end_of_jvm(ValueError())
 
 
+def test_a_cancelled_job_is_an_interrupt() -> None:
+    error = AnalysisException("Job 1 cancelled", errorClass=CANCELLED)
+
+    for sources in ((), ("--where 'x'",)):
+        with pytest.raises(KeyboardInterrupt), explained(*sources):
+            raise error
+
+
+RAISED = """
+  An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "a.py", line 1, in run
+    yield from function(batches)
+{}
+"""
+BEFORE = """dlq.errors.ArchiveError: the cause
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "b.py", line 2, in run
+    raise InputError("a") from error
+{}"""
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind", "text"),
+    [
+        ("dlq.errors.ArchiveError: a/b: is missing", ArchiveError, "a/b: is missing"),
+        ("dlq.errors.InputError: plan: is wrong", InputError, "plan: is wrong"),
+        ("dlq.errors.SqlError: --where 'x': fails", InputError, "--where 'x': fails"),
+        (BEFORE.format("dlq.errors.InputError: plan"), InputError, "plan"),
+        # An error of ours that another one hides is not what ended the task.
+        (BEFORE.format("ValueError: dlq.errors.ArchiveError: no"), PythonException, "no"),
+        ("ValueError: two\ndlq.errors.ArchiveError: lines", PythonException, "two"),
+    ],
+)
+def test_an_error_of_ours_in_a_task_is_raised(
+    raised: str, kind: type[Exception], text: str
+) -> None:
+    with pytest.raises(kind) as caught, explained():
+        raise PythonException(RAISED.format(raised))
+
+    assert type(caught.value) is kind
+    assert str(caught.value) == text or kind is PythonException
+
+
 class _Dead:
     """An exception of Java whose JVM has ended since."""
 
@@ -87,3 +136,19 @@ def test_error_whose_jvm_ended_since_can_be_read() -> None:
 
     assert is_end_of_jvm(error)
     assert condition_and_sentence(error) == ("", "its JVM has ended")
+
+
+@pytest.mark.parametrize(
+    ("master", "is_local"),
+    [
+        ("local", True),
+        ("local[*]", True),
+        ("local[2,4]", True),
+        ("local-cluster[2,1,1024]", False),
+        ("yarn", False),
+        ("spark://host:7077", False),
+        (None, False),
+    ],
+)
+def test_one_machine_has_the_cores_that_it_has(master: str | None, *, is_local: bool) -> None:
+    assert is_one_machine(master) is is_local
