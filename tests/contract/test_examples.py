@@ -54,7 +54,7 @@ def test_the_command_that_deploys_gives_values_that_the_template_takes(page: str
     assert stack.broken_rules == []
     assert not stack.of_type("AWS::SQS::Queue").keys() & {"MainQueue", "DeadLetterQueue"}
     assert {"ArchiveUri", "SparkJobName", "AlarmTopicArn"} <= stack.outputs.keys()
-    assert f"./dist/sqs_dlq_replay-{__version__}-py3-none-any.whl[spark]" in page
+    assert f"./dist/sqs_dlq_replay-{__version__}-py3-none-any.whl" in page
 
 
 def test_other_tools_give_parameters_of_the_template_and_read_its_outputs() -> None:
