@@ -123,11 +123,24 @@ class Engine(Protocol):
         ...
 
     def run_where(
-        self, work: Work, where: str, columns: Sequence[str], hidden: Sequence[str] = ()
+        self,
+        work: Work,
+        where: str,
+        columns: Sequence[str],
+        hidden: Sequence[str] = (),
+        *,
+        place: str = ...,
+        row: str = ...,
     ) -> pa.Table:
         """Do *work*; return *columns* of the rows for which *where* is true.
 
-        *where* is the condition of ``--where`` over the columns of the rows but for *hidden*.
+        Args:
+            work: makes the rows.
+            where: a condition over the columns of the rows but for *hidden*.
+            columns: of the result.
+            hidden: what *where* cannot name.
+            place: where the condition comes from, for errors; the default is ``--where``.
+            row: what a row is, for errors; the default is ``message``.
 
         Raises:
             SqlError: it is no such condition, or it fails on a row, or takes too long, or too much

@@ -29,7 +29,7 @@ from dlq.engine import (
     Work,
 )
 from dlq.errors import InputError
-from dlq.sql.allowed import naming
+from dlq.sql.allowed import WHERE, naming
 from dlq.sql.duckdb_engine import matching, values
 from dlq.sql.duckdb_sql import condition_for_duckdb, for_duckdb, spark_name
 from dlq.sql.failures import no_attribute
@@ -75,11 +75,18 @@ class LocalEngine:
         return _joined(_in_threads(calls, self.slots), work.schema)
 
     def run_where(
-        self, work: Work, where: str, columns: Sequence[str], hidden: Sequence[str] = ()
+        self,
+        work: Work,
+        where: str,
+        columns: Sequence[str],
+        hidden: Sequence[str] = (),
+        *,
+        place: str = WHERE,
+        row: str = "message",
     ) -> pa.Table:
         """See ``Engine.run_where``."""
         seen = [work.schema.field(name) for name in work.schema.names if name not in hidden]
-        condition_for_duckdb(where, pa.schema(seen))
+        condition_for_duckdb(where, pa.schema(seen), place)
 
         batches = (
             batch
@@ -88,7 +95,7 @@ class LocalEngine:
         )
         selected = []
         for rows in _in_pieces(batches, work.schema):
-            is_selected = matching(where, rows, hidden=hidden)
+            is_selected = matching(where, rows, place, hidden=hidden, row=row)
             selected.append(rows.select(list(columns)).filter(is_selected))
             del rows
         return _joined(selected, pa.schema([work.schema.field(name) for name in columns]))

@@ -24,10 +24,10 @@ from dlq.archive.messages.dead_letter_schema import READ_COLUMNS, READ_SCHEMA
 from dlq.aws.actor import text_of
 from dlq.engine import ATTEMPT, CHANGE, CHANGES, GROUP_ID, AttributeSql, Exchange, Function, Work
 from dlq.errors import InputError
-from dlq.sql.allowed import naming
+from dlq.sql.allowed import WHERE, naming
 from dlq.sql.failures import no_attribute
 from spark_reprocess.allowed_sql import attribute_value, condition
-from spark_reprocess.evaluation import evaluated, to_arrow, where_option
+from spark_reprocess.evaluation import evaluated, to_arrow
 from spark_reprocess.failures import explained
 from spark_reprocess.interrupts import cancel_jobs_on_interrupt
 from spark_reprocess.session import our_settings
@@ -85,18 +85,25 @@ class SparkEngine:
             return to_arrow(self._rows(work)).cast(work.schema)
 
     def run_where(
-        self, work: Work, where: str, columns: Sequence[str], hidden: Sequence[str] = ()
+        self,
+        work: Work,
+        where: str,
+        columns: Sequence[str],
+        hidden: Sequence[str] = (),
+        *,
+        place: str = WHERE,
+        row: str = "message",
     ) -> pa.Table:
         """See ``Engine.run_where``."""
 
         def selected() -> pa.Table:
             rows = self._rows(work)
-            chosen = rows.where(condition(rows.drop(*hidden), where))
+            chosen = rows.where(condition(rows.drop(*hidden), where, place))
             return to_arrow(chosen.select(*columns))
 
         schema = pa.schema([work.schema.field(name) for name in columns])
         with our_settings(self._session):
-            return evaluated(self._session, selected, *where_option(where)).cast(schema)
+            return evaluated(self._session, selected, f"{place} {where!r}", row=row).cast(schema)
 
     def run_edited(
         self,

@@ -315,7 +315,7 @@ def test_a_condition_holds_a_piece_of_the_rows_at_a_time(
             held.append(made - evaluated)
             yield batch
 
-    def matching(_: str, rows: pa.Table, **__: Any) -> Any:
+    def matching(_: str, rows: pa.Table, *__: Any, **___: Any) -> Any:
         nonlocal evaluated
         evaluated += rows.num_rows
         return pa.array([True] * rows.num_rows)
