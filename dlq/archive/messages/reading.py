@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA
-from dlq.archive.messages.message_store import drain_of, opened, rows_named
+from dlq.archive.messages.message_store import drain_of, is_in, opened, rows_named
 from dlq.archive.storage.files import Archive
 from dlq.archive.storage.records import missing
 from dlq.engine import Function, Work
@@ -72,20 +72,20 @@ def schema_of(columns: Sequence[str]) -> pa.Schema:
 
 def _wanted(messages: pa.Table) -> list[dict[str, Any]]:
     """Return rows of ``WANTED``, by file. Of a file that is wanted as a whole no ids are named."""
-    of_file = messages.select([FILE, "message_id"])
-    of_file = of_file.set_column(0, FILE, of_file[FILE].cast(pa.string()))
-    grouped = of_file.group_by(FILE).aggregate([("message_id", "list")]).sort_by(FILE)
+    paths: Any = messages[FILE].cast(pa.string())
+    counts = {row["values"]: row["counts"] for row in pc.value_counts(paths).to_pylist()}
+    partly = [path for path, count in counts.items() if rows_named(path) != count]
 
-    wanted = []
-    for row in grouped.to_pylist():
-        path, message_ids = row[FILE], row["message_id_list"]
-        is_whole = rows_named(path) == len(message_ids)
-        wanted.append({FILE: path, "message_ids": None if is_whole else message_ids})
-    return wanted
+    ids = pa.table({FILE: paths, "message_id": messages["message_id"]})
+    grouped = ids.filter(is_in(paths, partly)).group_by(FILE).aggregate([("message_id", "list")])
+    ids_in = {row[FILE]: row["message_id_list"] for row in grouped.to_pylist()}
+    return [{FILE: path, "message_ids": ids_in.get(path)} for path in sorted(counts)]
 
 
 def _partitions(wanted: Sequence[dict[str, Any]], slots: int) -> list[pa.Table]:
-    count = min(len(wanted), max(slots, len(wanted) // _FILES_OF_PARTITION))
+    # As many for each slot, so that none waits for the last ones.
+    rounds = max(1, -(-len(wanted) // (_FILES_OF_PARTITION * slots)))
+    count = min(len(wanted), rounds * slots)
     return [pa.Table.from_pylist(wanted[number::count], WANTED) for number in range(count)]
 
 
