@@ -107,6 +107,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("engine", names, indirect=True, scope="function")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start Spark before all else that a test on it needs: its variables stay in the environment."""
+    for item in items:
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+            if item.callspec.params.get("engine") == "spark":
+                item.fixturenames = ["started_spark", *item.fixturenames]
+
+
 @pytest.fixture
 def engine(
     request: pytest.FixtureRequest,
