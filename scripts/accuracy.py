@@ -35,7 +35,7 @@ import numpy as np
 import pyarrow as pa
 
 from dlq.explain.grouping import grouped
-from dlq.explain.leads.feature_extraction import find_leads_in
+from dlq.explain.leads.feature_extraction import leads_among
 from dlq.explain.leads.features import features_of
 from dlq.explain.logs.events import LogEvent, records
 from dlq.explain.logs.exceptions import logged_error
@@ -258,7 +258,7 @@ def _causes_found(row: Row) -> list[_Cause]:
     for leaf in leaves:
         fields = {name: value for name, value in leaf.items() if not name.startswith("_")}
         lines.append(features_of(json.dumps(fields), 0, (), {}))
-    batch = pa.RecordBatch.from_pylist(
+    sampled = pa.Table.from_pylist(
         [
             {
                 "group_id": group_id,
@@ -273,11 +273,8 @@ def _causes_found(row: Row) -> list[_Cause]:
     )
     total = {one: sum(1 for group_id, _ in rows if group_id == one) for one in ("bad", "good")}
     return [
-        frozenset((part["field"].removeprefix("body."), part["value"]) for part in lead["parts"])
-        for found in find_leads_in(total, Masks(), [batch])
-        for row in found.to_pylist()
-        if row["group_id"] == "bad"
-        for lead in row["leads"]
+        frozenset((part.field.removeprefix("body."), part.value) for part in lead.parts)
+        for lead in leads_among(sampled, total, Masks()).get("bad", ())
     ]
 
 

@@ -2,8 +2,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -11,16 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq.archive.group_records import assign_groups, read_memory, read_notes, write_seen
 from dlq.archive.ledger.open_set import read_messages
 from dlq.archive.lock import LockHolder, LockUse, archive_lock
-from dlq.archive.messages.frames import FILE, read_some, tuned
+from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA, READ_COLUMNS, READ_SCHEMA
 from dlq.archive.messages.message_index import REPORTS, read_reasons, write_reasons
 from dlq.archive.messages.message_store import drain_of, is_in, require_drains
+from dlq.archive.messages.reading import FILE, read_messages_work
 from dlq.archive.storage.files import (
     Archive,
     clock_note,
@@ -31,6 +28,7 @@ from dlq.archive.storage.files import (
 )
 from dlq.archive.storage.table_parts import parquet_bytes
 from dlq.aws.actor import actor, text_of
+from dlq.engine import Engine, Work
 from dlq.errors import InputError
 from dlq.explain.findings import Findings, GroupFinding, in_rows, merged
 from dlq.explain.group_findings import buckets_between, group_findings
@@ -41,12 +39,12 @@ from dlq.explain.groups import (
     different_messages,
     group_rows,
     picked,
+    read_keyed,
     sampling_rates,
     tallies,
     with_groups,
-    with_keys,
 )
-from dlq.explain.leads.feature_extraction import leads_among, with_features
+from dlq.explain.leads.feature_extraction import leads_among, read_features
 from dlq.explain.log_search import search_logs
 from dlq.explain.logs.events import LIMIT_MINUTES
 from dlq.explain.message_table import TABLE_COLUMNS, write_message_table
@@ -56,19 +54,20 @@ from dlq.explain.signature.mask import Masks, compile_masks
 from dlq.explain.signature.signature import Reasons
 from dlq.explain.triage import GroupMemory, after_analysis
 from dlq.figures import counted
+from dlq.memory import available_bytes, require_memory
 from dlq.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from dlq.plan.policy import Policy, Rule, read_policy
 from dlq.plan.yaml_text import Fault, refuse
 from dlq.progress import Progress, silent
+from dlq.redrive.ids.columns import texts_of
 from dlq.report.page import render_page
-from dlq.sql.allowed import check_sql
-from spark_reprocess.allowed_sql import condition, matching
-from spark_reprocess.evaluation import evaluated, to_arrow, where_option
-from spark_reprocess.failures import explained
-from spark_reprocess.session import under_our_settings
+from dlq.sql.allowed import WHERE, check_sql, named_columns
 
 _GROUPS_WITH_ALL_SAMPLES = 100
 """Of smaller groups one message is shown: a report must not grow without bound."""
+
+_WHEN = "when"
+"""Where the condition of a rule comes from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +111,12 @@ class AnalyzeOptions:
         return f"{recent} AND ({self.where}{end_of_comment})"
 
 
-@under_our_settings
-def analyze(
-    spark: SparkSession, options: AnalyzeOptions, *, progress: Progress = silent
-) -> Findings:
+def analyze(engine: Engine, options: AnalyzeOptions, *, progress: Progress = silent) -> Findings:
     """Group the messages that nobody has decided about yet; write report and plan.
 
     Raises:
-        InputError: the archive has no messages, or the condition or a mask is wrong.
+        InputError: the archive has no messages, the condition or a mask is wrong, or the ids of the
+            messages do not fit into memory.
         BusyError: an erase is under way. Nothing was written.
     """
     archive = open_archive(options.archive)
@@ -128,6 +125,7 @@ def analyze(
     plan_id = new_id(time.time(), earlier)
     reports = open_folder(options.out or f"{archive.root}/{REPORTS}/{plan_id}")
     reports.check_writable()
+
     # From before the first message is read until the report is written: an erase comes before, and
     # nothing is read, or after, and finds the report.
     holder = LockHolder(plan_id, LockUse.ANALYZE, "an analysis", actor())
@@ -139,18 +137,18 @@ def analyze(
             archived.open_set.write(archive)
             archived.open_set.write_for_plan(archive, plan_id)
             pending = archived.pending()
-        few = tuned(spark, set(map(str, pending["file"].unique().to_pylist())))
-        analysis = _Analysis(spark, archive, options, masks, now, progress, pending, few)
-        with explained():
-            findings, snapshot, memory = analysis.run(drains, plan_id, f"{reports.root}/plan.yaml")
+
+        analysis = _Analysis(engine, archive, options, masks, now, progress, pending)
+        findings, snapshot, memory = analysis.run(drains, plan_id, f"{reports.root}/plan.yaml")
         findings = replace(findings, clock=clock_note(now.timestamp(), [*earlier, *drains]))
         rules: Mapping[str, Rule] = {}
         if options.policy:
             by_count = groups_table(_counted_by_family(findings))
-            rules = rules_by_group(spark, options.policy, by_count)
+            rules = rules_by_group(engine, options.policy, by_count)
             # Read now: somebody may have decided since this analysis began.
             left = left_for_people(findings, rules, read_memory(archive))
             findings = replace(findings, left_for_people=left)
+
         lock.require()
         _write(reports, findings, snapshot, rules)
         # Last: if the process dies before, the next analysis repeats what this one would have said.
@@ -160,64 +158,59 @@ def analyze(
 
 @dataclass(frozen=True, slots=True)
 class _Analysis:
-    spark: SparkSession
+    engine: Engine
     archive: Archive
     options: AnalyzeOptions
     masks: Masks
     now: datetime
     progress: Progress
     pending: pa.Table
-    is_few: bool
 
     def run(
         self, drains: Sequence[str], plan_id: str, plan_path: str
     ) -> tuple[Findings, Snapshot, GroupMemory]:
         with self.progress("reading what is pending", str):
-            messages = self.pending
-            if (where := self.options.condition) is not None:
-                rows = read_some(self.spark, self.archive, messages)
-                # On its own first: "a) OR (b" is a condition only within brackets.
-                matching(rows, self.options.where, hidden=[FILE])
-                rows = matching(rows, where, hidden=[FILE]).select("message_id", FILE)
-                messages = evaluated(self.spark, partial(to_arrow, rows), *where_option(where))
+            messages = self._selected()
+        require_memory(messages.num_rows, available_bytes(self.engine.reserved_bytes))
         reasons, log_note = self._reasons(messages, plan_id)
-        kept = tuple(dict.fromkeys((*SLIM_COLUMNS, *TABLE_COLUMNS)))
+
         known = read_memory(self.archive)
         kept_ids, group_by = known.groups.keys() | known.said, self.options.group_by
         assign = partial(assign_groups, self.archive, kept=kept_ids, group_by=group_by)
-        with ExitStack() as stack:
-            with self.progress("grouping", str):
-                keyed = with_keys(self.spark, self.archive, messages, reasons, kept)
-                keyed = self._kept(keyed, stack)
-                slim, grouping = with_groups(keyed, kept, assign, is_few=self.is_few)
-                listed = group_rows(slim)
-                different = different_messages(slim)
-                messages_in = sum(row["count"] for row in listed)
-            with self.progress("remembering the groups", str):
-                memory = read_memory(self.archive)
-                note_edits(self.archive, memory)
-                if self.options.condition is None:
-                    follow_messages(slim, self.archive, plan_id, self.now)
-            with self.progress("saving the groups", str):
-                table_sha256 = write_message_table(slim, self.archive, plan_id, messages_in)
-            is_whole = self.options.condition is None and len(grouping.ids) < MOST_KEYS
-            after, gone = after_analysis(
-                memory, plan_id, self.now, listed, grouping.unlisted, is_whole=is_whole
-            )
-            firsts = filter(None, (row["first_sent_at"] for row in listed))
-            lasts = filter(None, (row["last_sent_at"] for row in listed))
-            buckets = buckets_between(min(firsts, default=None), max(lasts, default=None))
-            found, sampled = self._found(reasons, slim, listed, grouping.titles, buckets, after)
+        columns = tuple(dict.fromkeys((*SLIM_COLUMNS, *TABLE_COLUMNS)))
+        with self.progress("grouping", str):
+            keyed = read_keyed(self.engine, self.archive, messages, reasons, columns)
+            slim, grouping = with_groups(keyed, assign)
+            del keyed
+            listed = group_rows(slim)
+            different = different_messages(slim)
+
+        with self.progress("remembering the groups", str):
+            memory = read_memory(self.archive)
+            note_edits(self.archive, memory)
+            if self.options.condition is None:
+                follow_messages(slim, self.archive, plan_id, self.now)
+        with self.progress("saving the groups", str):
+            table_sha256 = write_message_table(slim, self.archive, plan_id)
+
+        is_whole = self.options.condition is None and len(grouping.ids) < MOST_KEYS
+        after, gone = after_analysis(
+            memory, plan_id, self.now, listed, grouping.unlisted, is_whole=is_whole
+        )
+        firsts = filter(None, (row["first_sent_at"] for row in listed))
+        lasts = filter(None, (row["last_sent_at"] for row in listed))
+        buckets = buckets_between(min(firsts, default=None), max(lasts, default=None))
+        groups, sampled = self._groups(reasons, slim, listed, grouping.titles, buckets, after)
         findings = Findings(
             plan_id=plan_id,
             archive=self.archive.root,
             plan_path=plan_path,
             analyzed_at=self.now,
-            messages=messages_in,
+            messages=slim.num_rows,
             different=different,
             bucket_starts=tuple(datetime.fromtimestamp(one, UTC) for one in buckets),
             bucket_seconds=float(buckets.step),
-            groups=found,
+            groups=groups,
             where=self.options.condition,
             sampled=sampled,
             gone=gone,
@@ -230,41 +223,62 @@ class _Analysis:
         )
         snapshot = Snapshot(
             tuple(drains),
-            messages_in,
+            slim.num_rows,
             table_sha256,
             self.options.condition,
             self.options.policy.sha256 if self.options.policy else None,
         )
         return findings, snapshot, after
 
+    def _selected(self) -> pa.Table:
+        """Return the pending messages that the condition takes."""
+        condition = self.options.condition
+        if condition is None:
+            return self.pending
+        if self.options.where is not None:
+            # On its own first: "a) OR (b" is a condition only within brackets.
+            self.engine.check_condition(self.options.where, READ_SCHEMA, WHERE)
+        named = [
+            name for name in named_columns(condition, READ_COLUMNS) if name in ARROW_SCHEMA.names
+        ]
+        columns = list(dict.fromkeys(["message_id", *named]))
+        work = read_messages_work(self.archive, self.pending, columns, self.engine.slots)
+        selected = self.engine.run_where(work, condition, ["message_id"])
+        return self.pending.filter(is_in(self.pending["message_id"], selected["message_id"]))
+
     def _reasons(self, messages: pa.Table, plan_id: str) -> tuple[dict[str, Any], str]:
         """Return errors that logs have, now or from earlier, of messages without one."""
-        files = map(str, self.pending["file"].unique().to_pylist())
+        files = map(str, self.pending[FILE].unique().to_pylist())
         reasons, note = read_reasons(self.archive, set(map(drain_of, files))), ""
-        if self.options.logs:
-            rows, options = read_some(self.spark, self.archive, self.pending), self.options
-            unknown = messages.filter(pc.invert(is_in(messages["message_id"], [*reasons])))
-            unexplained = read_some(self.spark, self.archive, unknown)
-            unexplained = unexplained.where("coalesce(error_type, error_message) IS NULL")
-            with self.progress("reading the logs", str):
-                found, note = search_logs(
-                    *(rows, unexplained, options.logs, options.logs_minutes, self.masks),
-                    is_few=self.is_few,
-                )
-            reasons.update((row["message_id"], row) for row in found)
-            found_ids = [row["message_id"] for row in found]
-            explained_now = self.pending.filter(is_in(self.pending["message_id"], found_ids))
-            by_drain = defaultdict[str, list[Mapping[str, Any]]](list)
-            for row in explained_now.to_pylist():
-                by_drain[drain_of(row["file"])].append(reasons[row["message_id"]])
-            for drain_id, rows_of_drain in by_drain.items():
-                write_reasons(self.archive, plan_id, drain_id, rows_of_drain)
+        if not self.options.logs:
+            return reasons, note
+
+        unexplained = messages.filter(pc.invert(is_in(messages["message_id"], [*reasons])))
+        with self.progress("reading the logs", str):
+            logged, note = search_logs(
+                self.engine,
+                self.archive,
+                self.pending,
+                unexplained,
+                self.options.logs,
+                self.options.logs_minutes,
+                self.masks,
+            )
+        reasons.update((row["message_id"], row) for row in logged)
+
+        logged_ids = [row["message_id"] for row in logged]
+        explained_now = self.pending.filter(is_in(self.pending["message_id"], logged_ids))
+        by_drain = defaultdict[str, list[Mapping[str, Any]]](list)
+        for row in explained_now.to_pylist():
+            by_drain[drain_of(row[FILE])].append(reasons[row["message_id"]])
+        for drain_id, rows_of_drain in by_drain.items():
+            write_reasons(self.archive, plan_id, drain_id, rows_of_drain)
         return reasons, note
 
-    def _found(
+    def _groups(
         self,
         reasons: Reasons,
-        slim: DataFrame,
+        slim: pa.Table,
         listed: list[dict[str, Any]],
         titles: Mapping[str, Pattern | str],
         buckets: range,
@@ -274,37 +288,24 @@ class _Analysis:
         if not listed:
             return (), 0
         counts = {row["group_id"]: row["count"] for row in listed}
-        place = F.floor((F.unix_timestamp("sent_at") - buckets.start) / buckets.step)
         with self.progress("counting", str):
-            tallied = tallies(slim, place).to_pylist()
+            tallied = tallies(slim, buckets)
         notes = read_notes(self.archive, memory, counts)
         for rank, row in enumerate(listed):
             row["note"] = notes.get(row["group_id"], "")
             row["shown"] = row["shown"][: None if rank < _GROUPS_WITH_ALL_SAMPLES else 1]
+
         body_bytes = sum(row["body_bytes_sum"] for row in listed)
         picks = picked(slim, sampling_rates(counts, body_bytes), [row["shown"] for row in listed])
-        few = self.is_few
-        rows, sampled = with_features(self.archive, picks, reasons, titles, self.masks, is_few=few)
-        with self.progress("looking for leads", str), ExitStack() as stack:
-            extracted = self._kept(rows, stack)
-            leads = leads_among(extracted, counts, self.masks, is_few=few).toArrow()
-            shown = extracted.where("title IS NOT NULL").drop("features", "shape").toArrow()
-        found = group_findings(
-            listed,
-            tallied,
-            shown.to_pylist(),
-            leads.to_pylist(),
-            buckets=buckets,
-            now=self.now,
-            memory=memory,
+        with self.progress("looking for leads", str):
+            sampled, shown = read_features(
+                self.engine, self.archive, picks, reasons, titles, self.masks
+            )
+            leads = leads_among(sampled, counts, self.masks)
+        groups = group_findings(
+            listed, tallied, shown, leads, buckets=buckets, now=self.now, memory=memory
         )
-        return found, sampled
-
-    def _kept(self, frame: DataFrame, stack: ExitStack) -> DataFrame:
-        """Evaluate *frame* once while *stack* is open. Few rows are quicker evaluated again."""
-        if not self.is_few:
-            stack.callback(frame.persist(StorageLevel.MEMORY_AND_DISK).unpersist)
-        return frame
+        return groups, sampled.num_rows
 
 
 def _counted_by_family(findings: Findings) -> Findings:
@@ -336,10 +337,10 @@ def _write(
     reports.write("plan.yaml", plan_text(plan, notes).encode())
 
 
-def load_policy(spark: SparkSession | None, location: str, sha256: str | None = None) -> Policy:
+def load_policy(engine: Engine | None, location: str, sha256: str | None = None) -> Policy:
     """Read a policy's file, on disk or on S3, and check all of it; *sha256* as ``read_policy``.
 
-    Without *spark* of its conditions only what ``check_sql`` finds is found.
+    Without *engine* of its conditions only what ``check_sql`` finds is found.
 
     Raises:
         InputError: there is no such file, or it has faults; all are named with their places.
@@ -349,26 +350,25 @@ def load_policy(spark: SparkSession | None, location: str, sha256: str | None = 
     except InputError as error:
         raise InputError(f"--policy {error}") from error
     policy = read_policy(text, sha256, location)
-    check_conditions(spark, policy, location)
+    check_conditions(engine, policy, location)
     return policy
 
 
-def check_conditions(spark: SparkSession | None, policy: Policy, name: str = "the policy") -> None:
+def check_conditions(engine: Engine | None, policy: Policy, name: str = "the policy") -> None:
     """Raise InputError with the places of conditions that are no SQL over columns of groups."""
-    empty = spark.createDataFrame(GROUPS_SCHEMA.empty_table()) if spark else None
     faults: list[Fault] = []
     for index, rule in enumerate(policy.rules):
         try:
-            if empty is None:
-                check_sql(rule.when, GROUPS_SCHEMA.names, "when")
+            if engine is None:
+                check_sql(rule.when, GROUPS_SCHEMA.names, _WHEN)
             else:
-                matching(empty, rule.when, "when")
+                engine.check_condition(rule.when, GROUPS_SCHEMA, _WHEN)
         except InputError as error:
-            faults.append((("rules", index, "when"), f"rule {rule.name!r}: {text_of(error)}"))
+            faults.append((("rules", index, _WHEN), f"rule {rule.name!r}: {text_of(error)}"))
     refuse(name, faults)
 
 
-def rules_by_group(spark: SparkSession, policy: Policy, groups: pa.Table) -> dict[str, Rule]:
+def rules_by_group(engine: Engine, policy: Policy, groups: pa.Table) -> dict[str, Rule]:
     """Return the rule that decides about each group, if any; none decides about ``OTHERS``.
 
     *groups* are rows of ``groups.parquet``; the conditions must have been checked.
@@ -376,19 +376,16 @@ def rules_by_group(spark: SparkSession, policy: Policy, groups: pa.Table) -> dic
     Raises:
         InputError: a condition fails on a group (a bad cast, say).
     """
-    if not groups.num_rows:
-        return {}
-    frame = spark.createDataFrame(groups)
-    flags = [
-        condition(frame, rule.when, "when").alias(f"rule_{n}")
-        for n, rule in enumerate(policy.rules)
-    ]
-    decided = frame.select("group_id", *flags)
-    rows = evaluated(spark, decided.collect, "a condition of the policy", row="group")
-    # The first rule that matches comes last, and replaces the others.
-    return {
-        row["group_id"]: rule
-        for row in rows
-        for n, rule in reversed([*enumerate(policy.rules)])
-        if row[f"rule_{n}"] and row["group_id"] != OTHERS
-    }
+    work = Work([groups], _same, groups.schema)
+    decided: dict[str, Rule] = {}
+    for rule in policy.rules:
+        matches = engine.run_where(work, rule.when, ["group_id"], place=_WHEN, row="group")
+        for group_id in texts_of(matches["group_id"]):
+            # The first rule that matches decides.
+            if group_id != OTHERS:
+                decided.setdefault(group_id, rule)
+    return decided
+
+
+def _same(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches

@@ -1,4 +1,4 @@
-"""Build the values of ``findings`` from the rows that Spark returns and what is remembered."""
+"""Build the values of ``findings`` from what was counted, what was read, and what is remembered."""
 
 import math
 from collections import defaultdict
@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from dlq.archive.storage.records import record_of
 from dlq.explain.findings import GroupFinding, Lead, ReplayCount, Sample, Spread
 from dlq.explain.triage import GroupMemory
 
@@ -62,7 +61,7 @@ def group_findings(
     rows: Sequence[Row],
     tallies: Iterable[Row],
     shown: Iterable[Row],
-    leads: Iterable[Row],
+    leads: Mapping[str, tuple[Lead, ...]],
     *,
     buckets: range,
     now: datetime,
@@ -71,8 +70,9 @@ def group_findings(
     """Build the finding of each group.
 
     *rows* are as ``groups.group_rows`` returns them, with ``note``, *tallies* as
-    ``groups.tallies`` does, and *leads* as ``feature_extraction.leads_among``. *shown* are the
-    messages to show, each with its group's title. *memory* is what is remembered from now on.
+    ``groups.tallies`` does, and *leads*, by group, as ``feature_extraction.leads_among``. *shown*
+    are the messages to show, each with its group's title. *memory* is what is remembered from now
+    on.
     """
     counts: defaultdict[tuple[str, str], dict[str | None, int]] = defaultdict(dict)
     for row in tallies:
@@ -80,7 +80,6 @@ def group_findings(
     shown_of = defaultdict[str, list[Row]](list)
     for row in shown:
         shown_of[row["group_id"]].append(row)
-    leads_of = {row["group_id"]: row["leads"] for row in leads}
     pending = sum(row["count"] for row in rows)
     findings = []
     for row in rows:
@@ -109,7 +108,7 @@ def group_findings(
             replay_counts=tuple(ReplayCount(*pair) for pair in (*unknown, *known)),
             body_bytes=Spread(least, median, p95, greatest),
             age_seconds=Spread(ages[0], ages[2], ages[3], ages[4]),
-            leads=record_of(tuple[Lead, ...], leads_of.get(group_id, [])),
+            leads=leads.get(group_id, ()),
             samples=_samples(row["shown"], messages),
             status=seen.status.value,
             first_seen_at=seen.first_seen_at,

@@ -1,24 +1,33 @@
-"""Group messages by failure, aggregate the groups, and sample them for the search for leads.
+"""Group messages by failure, count what each group has, and sample it for the search for leads.
+
+Bodies are read and signed by the engine. What is needed of each message then, some 150 bytes, this
+process holds: the *slim* rows.
 
 The sample is limited in messages and bytes, and the same in each run: a message is in it if the
-number that its id decides (``chance``) is below the rate of its group. Half of the sample is split
-evenly among the largest groups; the other half is drawn from all messages at the same rate. So each
-sampled message stands for the count of its group divided by the group's sampled messages.
+number that its id decides (``chance_of``) is below the rate of its group. Half of the sample is
+split evenly among the largest groups; the other half is drawn from all messages at the same rate.
+So each sampled message stands for the count of its group divided by the group's sampled messages.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession, Window
-from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+import pyarrow.compute as pc
 
 from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA
-from dlq.archive.messages.frames import FILE, local_frame, read_some
+from dlq.archive.messages.message_store import combined, is_in
+from dlq.archive.messages.reading import FILE, read_messages_work
 from dlq.archive.storage.files import Archive
+from dlq.engine import Engine, Work
 from dlq.explain.grouping import OTHERS, Grouping
 from dlq.explain.signature.signature import PARKED_BY_SQS, SIGNED, Reasons, keys_of
+from dlq.redrive.ids.columns import Numbers, arrow, in_order_of, numbered_values, texts_of
+from dlq.redrive.ids.order import runs_of
 
 SLIM_COLUMNS = (
     "message_id",
@@ -32,134 +41,262 @@ SLIM_COLUMNS = (
 )
 
 MOST_KEYS = 50_000
-"""So many different keys the driver takes along; messages with a rarer one are in ``OTHERS``."""
+"""So many different keys get a group of their own; messages with a rarer one are in ``OTHERS``."""
 
 SAMPLED_MESSAGES = 40_000
 SAMPLED_BYTES = 160 * 1024 * 1024
+
+_MESSAGES_AT_ONCE = 500_000
+"""An engine returns texts as they are, which takes several times what is kept of them."""
+
+_REPEATED = (FILE, "parked_reason", "source_queue", "source_arn", "message_group_id", "key")
+"""Texts that many messages share are kept once."""
+
 _MOST_OF_A_GROUP = 2000
-_ACCURACY = 500
-_QUANTILES = (0, 0.05, 0.5, 0.95, 1)
+_QUANTILES = (0, 5, 50, 95, 100)
+"""In percent."""
+
 _VALUES = 100
+_NEVER = -(2**63)
+_MICROSECONDS = 1_000_000
+
+Floats = npt.NDArray[np.float64]
 
 
-def with_keys(
-    spark: SparkSession,
-    archive: Archive,
-    messages: pa.Table,
-    reasons: Reasons,
-    kept: Sequence[str],
-) -> DataFrame:
-    """Read the columns *kept* of each message, and its ``Signature.group_key`` as ``key``.
+def read_keyed(
+    engine: Engine, archive: Archive, messages: pa.Table, reasons: Reasons, columns: Sequence[str]
+) -> pa.Table:
+    """Read *columns* of each message, its ``Signature.group_key`` as ``key``, and its ``chance``.
 
-    *messages* are as for ``read_some``; *reasons* as for ``signature.reason_of``.
+    Args:
+        engine: reads and signs the bodies.
+        archive: where the messages are.
+        messages: ``message_id`` and ``FILE`` of each.
+        reasons: as for ``signature.reason_of``.
+        columns: of the archive, or ``FILE``.
     """
-    types = {FILE: pa.string(), **dict(zip(ARROW_SCHEMA.names, ARROW_SCHEMA.types, strict=True))}
-    schema = pa.schema([*((name, types[name]) for name in kept), ("key", pa.string())])
+    signer = _Signer(tuple(columns), reasons)
+    to_read = tuple(dict.fromkeys((*columns, *SIGNED)))
+    then = Work((), signer.sign, signer.schema)
 
-    def sign(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    parts = [_with_repeated_once(signer.schema.empty_table())]
+    for some in in_parts(messages):
+        work = read_messages_work(archive, some, to_read, engine.slots, then)
+        parts.append(_with_repeated_once(engine.run(work)))
+    return pa.concat_tables(parts).unify_dictionaries()
+
+
+def in_parts(messages: pa.Table) -> Iterator[pa.Table]:
+    """Yield *messages* in parts of which an engine may return all rows at once."""
+    for start in range(0, messages.num_rows, _MESSAGES_AT_ONCE):
+        yield messages.slice(start, _MESSAGES_AT_ONCE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Signer:
+    """Adds ``key`` and ``chance`` to the columns of each message; an engine calls ``sign``."""
+
+    columns: tuple[str, ...]
+    reasons: Reasons
+
+    @property
+    def schema(self) -> pa.Schema:
+        types = {field.name: field.type for field in ARROW_SCHEMA} | {FILE: pa.string()}
+        fields = [(name, types[name]) for name in self.columns]
+        return pa.schema([*fields, ("key", pa.string()), ("chance", pa.float64())])
+
+    def sign(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            keys = keys_of(*(batch[name] for name in SIGNED), reasons=reasons)
-            yield batch.select(kept).append_column("key", keys)
+            signed = [batch[name] for name in SIGNED]
+            keys = keys_of(*signed, reasons=self.reasons)
+            chances = pa.array(map(chance_of, texts_of(batch["message_id"])), pa.float64())
+            arrays = [batch[name] for name in self.columns]
+            yield pa.RecordBatch.from_arrays([*arrays, keys, chances], schema=self.schema)
 
-    # Python reads and signs in one pass: it takes longer to bring the bodies through the JVM.
-    return read_some(spark, archive, messages, (*kept, *SIGNED), (sign, schema))
+
+def chance_of(message_id: str) -> float:
+    """Return a number in [0, 1) that the id alone decides; of many ids they are uniform."""
+    return int.from_bytes(sha256(message_id.encode()).digest()[:6]) / 2**48
+
+
+def _with_repeated_once(rows: pa.Table) -> pa.Table:
+    for place, name in enumerate(rows.column_names):
+        if name in _REPEATED:
+            rows = rows.set_column(place, name, rows[name].dictionary_encode())
+    # Many small buffers take a half more memory than they hold.
+    return rows.unify_dictionaries().combine_chunks()
 
 
 def with_groups(
-    keyed: DataFrame,
-    kept: Sequence[str],
-    assign: Callable[[Mapping[str, int]], Grouping],
-    *,
-    is_few: bool,
-) -> tuple[DataFrame, Grouping]:
-    """Return the columns *kept* of each message and its ``group_id``; and what *assign* returned.
+    keyed: pa.Table, assign: Callable[[Mapping[str, int]], Grouping]
+) -> tuple[pa.Table, Grouping]:
+    """Replace the ``key`` of each message by its ``group_id``; also return what *assign* returned.
 
-    *keyed* is what ``with_keys`` returned. *assign* takes the number of messages of each key.
+    *keyed* is what ``read_keyed`` returned. *assign* takes the number of messages of each key.
     """
-    spark = keyed.sparkSession
-    if is_few:
-        table = keyed.toArrow()
-        keys = list(map(str, table["key"].to_pylist()))
-        grouping = assign(Counter(keys))
-        ids = pa.array([grouping.ids[key] for key in keys], pa.string())
-        return local_frame(spark, table.select(kept).append_column("group_id", ids)), grouping
-    order = F.desc("count"), F.col("key")
-    counted = keyed.groupBy("key").count().orderBy(*order).limit(MOST_KEYS).toArrow()
-    counts = dict(zip(*(column.to_pylist() for column in counted.columns), strict=True))
-    grouping = assign(counts)
-    # Without a type, empty columns have none.
-    columns = [pa.array(column, pa.string()) for column in (grouping.ids, grouping.ids.values())]
-    group_ids = spark.createDataFrame(pa.table(columns, ["key", "group_id"]))
-    found = keyed.join(F.broadcast(group_ids), "key", "left")
-    return found.select(*kept, F.coalesce("group_id", F.lit(OTHERS)).alias("group_id")), grouping
+    column: Any = combined(keyed["key"])
+    keys = texts_of(column.dictionary)
+    numbers = numbered_values(column)
+    counts = np.bincount(numbers, minlength=len(keys)).tolist()
+    largest = sorted(range(len(keys)), key=lambda number: (-counts[number], keys[number]))
+    grouping = assign({keys[number]: counts[number] for number in largest[:MOST_KEYS]})
+
+    of_keys = pa.array([grouping.ids.get(key, OTHERS) for key in keys], pa.string())
+    group_ids = of_keys.dictionary_encode().take(arrow(numbers))
+    return keyed.drop_columns(["key"]).append_column("group_id", group_ids), grouping
 
 
-def chance() -> Column:
-    """A number of each message in [0, 1) that its id alone decides."""
-    return F.pmod(F.xxhash64("message_id"), F.lit(1 << 40)) / float(1 << 40)
-
-
-def group_rows(slim: DataFrame) -> list[dict[str, Any]]:
+def group_rows(slim: pa.Table) -> list[dict[str, Any]]:
     """One row per group, the largest first: its numbers, and ids of messages that show it best.
 
-    *slim* has ``SLIM_COLUMNS`` and ``group_id`` of each message.
+    *slim* has ``SLIM_COLUMNS``, ``chance`` and, as a dictionary, ``group_id`` of each message.
 
     Returns:
         ``group_id, count, body_bytes_sum``; ``_QUANTILES`` of ``body_bytes`` and of ``failed_at``
         (the first failure that is known of, epoch seconds), null where no message has it;
-        ``first_sent_at, last_sent_at``; ``shown``: up to five message ids: the
-        first sent, the last, the shortest, the longest, and one by chance.
+        ``first_sent_at, last_sent_at``; ``shown``: up to five message ids: the first sent, the
+        last, one by chance, the shortest and the longest.
     """
-    numbers = {
-        "body_bytes": F.col("body_bytes").cast("double"),
-        "failed_at": F.least("first_seen_at", "sent_at").cast("double"),
-    }
-    by_time = F.struct("sent_at", "message_id")
-    by_size = F.struct("body_bytes", "message_id")
-    by_chance = F.struct(chance(), "message_id")
-    shown = [F.min(by_time), F.max(by_time), F.min(by_chance), F.min(by_size), F.max(by_size)]
-    groups = slim.groupBy("group_id").agg(
-        F.count("*").alias("count"),
-        F.sum("body_bytes").alias("body_bytes_sum"),
-        F.min("sent_at").alias("first_sent_at"),
-        F.max("sent_at").alias("last_sent_at"),
-        *(
-            F.percentile_approx(number, list(_QUANTILES), _ACCURACY).alias(name)
-            for name, number in numbers.items()
-        ),
-        F.array_distinct(F.array(*(one["message_id"] for one in shown))).alias("shown"),
+    group_ids: Any = combined(slim["group_id"])
+    groups = numbered_values(group_ids)
+    times = [slim[name].cast(pa.int64()) for name in ("first_seen_at", "sent_at")]
+    failed_at = _floats(pc.min_element_wise(*times)) / _MICROSECONDS
+    body_bytes = _quantiles(groups, _floats(slim["body_bytes"]))
+    failed = _quantiles(groups, failed_at)
+    shown = _shown(slim, groups)
+
+    rows = slim.select(["body_bytes", "sent_at"]).append_column("group", arrow(groups))
+    sums = rows.group_by("group").aggregate(
+        [([], "count_all"), ("body_bytes", "sum"), ("sent_at", "min"), ("sent_at", "max")]
     )
-    # Spark would aggregate twice to sort: once for the ranges of each task.
-    rows = groups.toArrow().sort_by([("count", "descending"), ("group_id", "ascending")])
-    return rows.to_pylist()
+    listed = [
+        {
+            "group_id": group_ids.dictionary[row["group"]].as_py(),
+            "count": row["count_all"],
+            "body_bytes_sum": row["body_bytes_sum"],
+            "body_bytes": body_bytes.get(row["group"]),
+            "failed_at": failed.get(row["group"]),
+            "first_sent_at": row["sent_at_min"],
+            "last_sent_at": row["sent_at_max"],
+            "shown": shown[row["group"]],
+        }
+        for row in sums.to_pylist()
+    ]
+    return sorted(listed, key=lambda row: (-row["count"], row["group_id"]))
 
 
-def different_messages(slim: DataFrame) -> int:
+def _quantiles(groups: Numbers, values: Floats) -> dict[int, list[float]]:
+    """Return ``_QUANTILES`` of each group that has a value; NaN is none.
+
+    A quantile is the least value that so many of the values do not exceed.
+    """
+    has_value = ~np.isnan(values)
+    known, of_known = values[has_value], groups[has_value]
+    order = np.lexsort((known, of_known))
+    in_order = known[order]
+    quantiles = {}
+    for start, length in zip(*runs_of(of_known[order]), strict=True):
+        places = [max(0, -(-percent * length // 100) - 1) for percent in _QUANTILES]
+        quantiles[int(of_known[order[start]])] = [float(in_order[start + n]) for n in places]
+    return quantiles
+
+
+def _shown(slim: pa.Table, groups: Numbers) -> list[list[str]]:
+    """Return the messages of each group that show it best, each once."""
+    ids = slim["message_id"]
+    times = _numbers(slim["sent_at"].cast(pa.int64()), _NEVER)
+    sizes = _numbers(slim["body_bytes"], 0)
+    chances = _floats(slim["chance"])
+    chosen = (
+        _extreme(groups, times, ids, "min"),
+        _extreme(groups, times, ids, "max"),
+        _extreme(groups, chances, ids, "min"),
+        _extreme(groups, sizes, ids, "min"),
+        _extreme(groups, sizes, ids, "max"),
+    )
+    return [list(dict.fromkeys(of_group)) for of_group in zip(*chosen, strict=True)]
+
+
+def _extreme(
+    groups: Numbers,
+    values: npt.NDArray[Any],
+    ids: Any,  # noqa: ANN401 - an Arrow column
+    which: Literal["min", "max"],
+) -> list[str]:
+    """Return the message of each group with the least value (``min``), or the greatest (``max``).
+
+    Of messages with equal values it is that with the least, or the greatest, id.
+    """
+    by_group = pa.table({"group": arrow(groups), "value": arrow(values)}).group_by("group")
+    extremes = by_group.aggregate([("value", which)]).sort_by("group")[f"value_{which}"]
+    is_extreme = values == extremes.to_numpy()[groups]
+
+    candidates = pa.table({"group": arrow(groups), "message_id": ids}).filter(arrow(is_extreme))
+    chosen = candidates.group_by("group").aggregate([("message_id", which)]).sort_by("group")
+    return texts_of(chosen[f"message_id_{which}"])
+
+
+def _numbers(column: Any, missing: int) -> Numbers:  # noqa: ANN401 - an Arrow column
+    filled: Any = combined(pc.fill_null(column, missing))
+    return np.asarray(filled.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _floats(column: Any) -> Floats:  # noqa: ANN401 - an Arrow column
+    """Return numbers as an array; null is NaN."""
+    known: Any = combined(column)
+    return np.asarray(known.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def different_messages(slim: pa.Table) -> int:
     """Count messages with different first ids; *slim* has ``first_id`` and ``message_id``."""
-    first_id = F.xxhash64(F.coalesce("first_id", "message_id"))
-    return int(slim.agg(F.count_distinct(first_id)).toArrow()[0][0].as_py())
+    first_ids: Any = pc.coalesce(slim["first_id"], slim["message_id"])
+    return int(pc.count_distinct(first_ids).as_py())
 
 
-def tallies(slim: DataFrame, bucket: Column) -> pa.Table:
+def tallies(slim: pa.Table, buckets: range) -> list[dict[str, Any]]:
     """Return ``group_id, column, value, count``: the 100 most frequent values in each group.
 
-    *slim* is as for ``group_rows``; *bucket* is the number of each message's time bucket. A value
-    is a text, or null.
+    *slim* is as for ``group_rows``. The columns are ``reason``, ``source``, ``replay_count`` and
+    ``bucket``: the number of the time bucket of *buckets*, epoch seconds, in which a message was
+    sent. A value is a text, or null.
     """
-    values = {
-        "reason": F.coalesce("parked_reason", F.lit(PARKED_BY_SQS)),
-        "source": F.coalesce("source_queue", "source_arn"),
-        "replay_count": F.col("replay_count"),
-        "bucket": bucket,
-    }
-    rows = slim.select("group_id", *(v.cast("string").alias(name) for name, v in values.items()))
-    counted = rows.unpivot("group_id", list(values), "column", "value")
-    counted = counted.groupBy("group_id", "column", "value").count()
-    order = F.desc("count"), F.col("value")
-    rank = F.row_number().over(Window.partitionBy("group_id", "column").orderBy(*order))
-    return (
-        counted.withColumn("_rank", rank).where(F.col("_rank") <= _VALUES).drop("_rank").toArrow()
+    reasons: Any = slim["parked_reason"].cast(pa.string())
+    sources: Any = pc.coalesce(
+        slim["source_queue"].cast(pa.string()), slim["source_arn"].cast(pa.string())
     )
+    seconds: Any = pc.divide(slim["sent_at"].cast(pa.int64()), _MICROSECONDS)
+    values: dict[str, Any] = {
+        "reason": pc.fill_null(reasons, PARKED_BY_SQS),
+        "source": sources,
+        "replay_count": slim["replay_count"].cast(pa.string()),
+        "bucket": pc.divide(pc.subtract(seconds, buckets.start), buckets.step).cast(pa.string()),
+    }
+    group_ids = slim["group_id"].cast(pa.string())
+    rows = []
+    for name, value in values.items():
+        of_column = _most_frequent(group_ids, value).to_pylist()
+        rows += [{**row, "column": name} for row in of_column]
+    return rows
+
+
+def _most_frequent(group_ids: Any, values: Any) -> pa.Table:  # noqa: ANN401 - Arrow columns
+    """Return ``group_id, value, count`` of the most frequent values of each group."""
+    grouped = pa.table({"group_id": group_ids, "value": values}).group_by(["group_id", "value"])
+    counted = grouped.aggregate([([], "count_all")]).rename_columns(["group_id", "value", "count"])
+    counts: Any = counted["count"]
+    order = in_order_of(
+        {
+            "group_id": counted["group_id"],
+            "count": pc.negate(counts),
+            "is_known": counted["value"].is_valid().cast(pa.int8()),
+            "value": pc.fill_null(counted["value"], ""),
+        }
+    )
+    ordered = counted.take(arrow(order))
+
+    starts, lengths = runs_of(numbered_values(ordered["group_id"]))
+    ranks = np.arange(ordered.num_rows) - np.repeat(starts, lengths)
+    return ordered.filter(arrow(ranks < _VALUES))
 
 
 def sampling_rates(counts: Mapping[str, int], body_bytes: int) -> dict[str, float]:
@@ -181,22 +318,17 @@ def _equal_part(counts: Sequence[int], size: float) -> float:
     return _MOST_OF_A_GROUP
 
 
-def picked(slim: DataFrame, rates: Mapping[str, float], shown: Sequence[list[str]]) -> DataFrame:
+def picked(slim: pa.Table, rates: Mapping[str, float], shown: Sequence[list[str]]) -> pa.Table:
     """Return the messages to sample or show: few enough for each task to take all along.
 
-    *shown* are the ids of each group in *rates*. Returns ``message_id, file, group_id, chance,
-    is_sampled, is_shown``.
+    *shown* are the ids of messages of the groups in *rates*. Returns ``message_id, file, group_id,
+    chance, is_sampled, is_shown``.
     """
-    of_groups = slim.sparkSession.createDataFrame(
-        pa.table({"group_id": list(rates), "rate": list(rates.values()), "shown": shown})
-    )
-    return (
-        slim.select("message_id", FILE, "group_id", chance().alias("chance"))
-        .join(F.broadcast(of_groups), "group_id")
-        .select(
-            *("message_id", FILE, "group_id", "chance"),
-            (F.col("chance") < F.col("rate")).alias("is_sampled"),
-            F.array_contains("shown", F.col("message_id")).alias("is_shown"),
-        )
-        .where("is_sampled OR is_shown")
-    )
+    column: Any = combined(slim["group_id"])
+    rate_of = np.array([rates[group_id] for group_id in texts_of(column.dictionary)], np.float64)
+    is_sampled = _floats(slim["chance"]) < rate_of[numbered_values(column)]
+    is_shown = is_in(slim["message_id"], [one for of_group in shown for one in of_group])
+
+    rows = slim.select(["message_id", FILE, "group_id", "chance"])
+    rows = rows.append_column("is_sampled", arrow(is_sampled)).append_column("is_shown", is_shown)
+    return rows.filter(pc.or_(rows["is_sampled"], rows["is_shown"]))

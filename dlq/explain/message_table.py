@@ -8,15 +8,15 @@ Columns: ``message_id``; ``group_id``; ``unit`` and ``position``, from 0, see ``
 file by one with another name.
 """
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+import pyarrow as pa
 
 from dlq.archive.ledger.claims import in_order_units
 from dlq.archive.messages.dead_letter_schema import ORDER_COLUMNS
-from dlq.archive.messages.frames import DRIVER_ROWS, FILE, write_table
 from dlq.archive.messages.message_index import table_folder
+from dlq.archive.messages.reading import FILE
 from dlq.archive.storage.files import Archive
-from spark_reprocess.failures import explained
+from dlq.archive.storage.table_parts import write_whole
+from dlq.redrive.ids.order import with_positions
 
 FOR_PEOPLE = ("first_id", "sent_at", "receive_count", "body_bytes")
 """Columns for ``message_index``: no verb of a plan needs them."""
@@ -24,28 +24,17 @@ FOR_PEOPLE = ("first_id", "sent_at", "receive_count", "body_bytes")
 TABLE_COLUMNS = tuple(dict.fromkeys((*ORDER_COLUMNS, FILE, *FOR_PEOPLE)))
 """What a table is made of, beside ``group_id``."""
 
+_FILE_ROWS = 250_000
+"""Rows of one file: some 30 MB in memory."""
 
-def write_message_table(grouped: DataFrame, archive: Archive, plan_id: str, messages: int) -> str:
+
+def write_message_table(grouped: pa.Table, archive: Archive, plan_id: str) -> str:
     """Save the table of a plan; return its digest. Raises ArchiveError.
 
-    *grouped* has ``TABLE_COLUMNS`` and ``group_id``, one row for each of so many *messages*.
+    *grouped* has ``TABLE_COLUMNS`` and ``group_id``, one row for each message.
     """
-    columns = ("message_id", "group_id", "unit", "position", FILE, *FOR_PEOPLE)
-    rows = with_positions(grouped, in_order_units(messages)).select(*columns)
-    with explained():
-        held = rows.toArrow() if messages <= DRIVER_ROWS else rows
-    return write_table(held, archive, table_folder(plan_id))
-
-
-def with_positions(rows: DataFrame, units: int) -> DataFrame:
-    """Add ``unit`` and ``position``; the rule is that of ``redrive.ids.order.with_positions``."""
-    has_group = F.col("message_group_id").isNotNull()
-    share = F.crc32(F.col("message_group_id").cast("binary")) % units
-    arrived = ("sequence_number", "sent_at", "message_id")
-    order = Window.partitionBy("unit").orderBy(F.length("sequence_number"), *arrived)
-    in_order = (
-        rows.where(has_group)
-        .withColumn("unit", F.format_string("in-order-%02d", share))
-        .withColumn("position", F.row_number().over(order).cast("long") - 1)
-    )
-    return in_order.unionByName(rows.where(~has_group), allowMissingColumns=True)
+    columns = ["message_id", "group_id", "unit", "position", FILE, *FOR_PEOPLE]
+    rows = with_positions(grouped, in_order_units(grouped.num_rows)).select(columns)
+    starts = range(0, rows.num_rows, _FILE_ROWS)
+    files = [rows.slice(start, _FILE_ROWS) for start in starts]
+    return write_whole(archive, table_folder(plan_id), files)

@@ -7,13 +7,14 @@ them: where other rules of grouping hold, and in and out of ``grouping.OTHERS``.
 from collections import defaultdict
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from dlq.archive.group_records import add_statement, read_memory
-from dlq.archive.messages.frames import read_table
-from dlq.archive.messages.message_index import table_folder
+from dlq.archive.messages.message_index import read_table_columns, table_folder
+from dlq.archive.messages.message_store import combined, is_in
 from dlq.archive.storage.files import Archive
 from dlq.archive.storage.table_parts import table_digest
 from dlq.errors import InputError
@@ -44,11 +45,12 @@ def note_edits(archive: Archive, memory: GroupMemory) -> None:
             add_statement(archive, group.group_id, said)
 
 
-def follow_messages(pending: DataFrame, archive: Archive, plan_id: str, now: datetime) -> None:
+def follow_messages(pending: pa.Table, archive: Archive, plan_id: str, now: datetime) -> None:
     """Say of a group what people said of the one that its *pending* messages were in before.
 
     The strictest word holds, but not for a group that somebody decided in a plan that has these
-    messages in it already. *plan_id* and *now* are those of this analysis.
+    messages in it already. *pending* has ``message_id`` and ``group_id``. *plan_id* and *now* are
+    those of this analysis.
     """
     memory = read_memory(archive)
     strengths, said_in = dict[str, int](), defaultdict[str, list[str]](list)
@@ -57,16 +59,13 @@ def follow_messages(pending: DataFrame, archive: Archive, plan_id: str, now: dat
             strengths[group_id] = WORDS.index(word)
             said_in[seen.report_id].append(group_id)
     words = defaultdict[str, list[tuple[int, str]]](list)
-    later = pending.select("message_id", F.col("group_id").alias("later"))
     for report_id, group_ids in said_in.items():
-        folder = table_folder(report_id)
-        if table_digest(archive, folder) is None:
+        if table_digest(archive, table_folder(report_id)) is None:
             continue
-        columns = "message_id string, group_id string"
-        before = read_table(pending.sparkSession, archive, folder, columns)
-        moved = before.where(F.col("group_id").isin(group_ids)).join(later, "message_id")
-        pairs = moved.where("group_id <> later").select("group_id", "later").distinct()
-        for source, group_id in pairs.collect():
+        before = read_table_columns(archive, report_id, ("message_id", "group_id"))
+        for source, group_id in _moves(
+            before.filter(is_in(before["group_id"], group_ids)), pending
+        ):
             if (memory.state(group_id).plan_id or "") <= report_id:
                 words[group_id].append((strengths[source], source))
     for group_id, heard in words.items():
@@ -80,6 +79,16 @@ def follow_messages(pending: DataFrame, archive: Archive, plan_id: str, now: dat
             }
             word = WORDS[strictest]
             add_statement(archive, group_id, said.get(word, Statement(now, who, word, plan_id)))
+
+
+def _moves(before: pa.Table, after: pa.Table) -> set[tuple[str, str]]:
+    """Return from which group into which other one messages came; both tables name their groups."""
+    now = after.filter(is_in(after["message_id"], before["message_id"]))
+    places = pc.index_in(now["message_id"], value_set=combined(before["message_id"]))
+    columns: list[Any] = [before["group_id"].take(places), now["group_id"]]
+    pairs = pa.table(columns, names=["source", "group_id"]).group_by(["source", "group_id"])
+    moves = {(row["source"], row["group_id"]) for row in pairs.aggregate([]).to_pylist()}
+    return {(source, group_id) for source, group_id in moves if source != group_id}
 
 
 def left_for_people(

@@ -1,4 +1,4 @@
-"""``analyze`` in a real Spark session."""
+"""``analyze``, on both engines."""
 
 import base64
 import gzip
@@ -11,16 +11,20 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from dlq.archive.messages import frames
-from dlq.archive.messages.frames import read_archive
+from dlq import memory
+from dlq.archive.ledger.open_set import first_rows_of
+from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA
+from dlq.archive.messages.message_store import drain_ids
+from dlq.archive.messages.reading import read_messages_work
 from dlq.cli.running import main
 from dlq.engine import Engine
-from dlq.explain.findings import ReplayCount, format_predicate
+from dlq.errors import InputError
+from dlq.explain import analyze, groups
+from dlq.explain.findings import Findings, ReplayCount, format_predicate
 from dlq.explain.outputs import GROUPS_SCHEMA
 from dlq.plan.plan_file import find_plan
 from dlq.plan.reading import read_plan
 from dlq_replay.wire.context import FailureError
-from spark_reprocess.allowed_sql import matching
 from tests.integration.spark_world import analyzed, archive_of, parked
 from tests.support.builders import NOW, context, message, text
 from tests.support.event_faults import FAULTS, dead_letters
@@ -29,14 +33,7 @@ from tests.support.page_outline import PageOutline
 from tests.support.small_jobs import ANALYZE
 
 
-@pytest.fixture(params=["few", "many"])
-def files(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Messages that the driver holds, and those that Spark's tasks read."""
-    if request.param == "many":
-        monkeypatch.setattr(frames, "FEW_FILES", 0)
-
-
-@pytest.mark.usefixtures("files")
+@pytest.mark.both_engines
 def test_report_says_what_failed_and_why(engine: Engine, tmp_path: Path) -> None:
     secret = message("m-x", "mail bob@example.com", SentTimestamp="1700000000123")
     archive = archive_of(tmp_path, [*(parked(n) for n in range(4)), parked(5, "too_old"), secret])
@@ -71,7 +68,7 @@ def test_report_says_what_failed_and_why(engine: Engine, tmp_path: Path) -> None
     assert plan.count("action: leave\n") == 3
 
 
-@pytest.mark.usefixtures("files")
+@pytest.mark.both_engines
 def test_a_condition_and_a_time_narrow_what_is_analysed_and_planned(
     engine: Engine, tmp_path: Path
 ) -> None:
@@ -89,6 +86,39 @@ def test_a_condition_and_a_time_narrow_what_is_analysed_and_planned(
     assert [group.reasons for group in findings.groups] == [{"too_old": 1}]
     snapshot = read_plan(Path(findings.plan_path).read_text()).snapshot
     assert (snapshot.messages, snapshot.where) == (1, condition)
+
+
+def test_an_analysis_in_parts_is_the_same(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = archive_of(tmp_path, [parked(n, ("too_old", "x")[n % 2]) for n in range(40)])
+    whole = analyzed(engine, archive, out=str(tmp_path / "whole"))
+    monkeypatch.setattr(groups, "_MESSAGES_AT_ONCE", 7)
+
+    in_parts = analyzed(engine, archive, out=str(tmp_path / "parts"))
+
+    def numbers_of(findings: Findings) -> list[object]:
+        return [
+            (one.group_id, one.count, one.body_bytes, one.arrivals, one.reasons, one.samples)
+            for one in findings.groups
+        ]
+
+    assert numbers_of(in_parts) == numbers_of(whole)
+    assert (in_parts.different, in_parts.sampled) == (whole.different, whole.sampled) == (40, 40)
+
+
+def test_messages_whose_ids_do_not_fit_into_memory_are_refused(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = archive_of(tmp_path, [parked(n) for n in range(4)])
+    monkeypatch.setattr(memory, "ALWAYS_FIT", 1)
+    monkeypatch.setattr(analyze, "available_bytes", lambda _: 2 * memory.BYTES_PER_MESSAGE)
+
+    with pytest.raises(InputError, match=r"the ids of 4 messages need .* make a smaller plan"):
+        analyzed(engine, archive)
+
+    # What a condition takes fits.
+    assert analyzed(engine, archive, where="message_id < 'm-002'").messages == 2
 
 
 def test_last_plan_is_the_newest_also_where_a_clock_is_ahead_with_the_same_samples(
@@ -225,7 +255,7 @@ def test_one_message_does_not_stall_the_analysis(engine: Engine, tmp_path: Path)
     assert len(shown["b-note"]) == 200
 
 
-@pytest.mark.usefixtures("files")
+@pytest.mark.both_engines
 def test_first_lead_is_the_cause_and_its_condition_selects_it(
     engine: Engine, tmp_path: Path
 ) -> None:
@@ -249,8 +279,10 @@ def test_first_lead_is_the_cause_and_its_condition_selects_it(
     claims = {format_predicate(group.leads[0]): group.leads[0] for group in (first, second)}
     assert set(claims) == {"body.shop.owner.url is missing", "body.region = ap"}
     missing = claims["body.shop.owner.url is missing"]
-    rows = matching(read_archive(engine, archive), missing.condition)
-    assert rows.count() == sum(one.fault == faults[0].name for one in letters)
+    messages = first_rows_of(archive, drain_ids(archive))
+    work = read_messages_work(archive, messages, ARROW_SCHEMA.names, engine.slots)
+    rows = engine.run_where(work, missing.condition, ["message_id"])
+    assert rows.num_rows == sum(one.fault == faults[0].name for one in letters)
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from dlq.archive.messages import frames
 from dlq.archive.storage.files import Archive
 from dlq.cli.running import main
 from dlq.engine import Engine
 from dlq.erase.erase import EraseOptions, erase
-from dlq.explain import log_search
+from dlq.explain import groups, log_search
 from dlq.explain.logs.reading import LogReading
 from dlq_replay.rules.failures import Failure
+from dlq_replay.wire.context import FailureError
 from tests.integration.spark_world import analyzed, archive_of, parked
 from tests.support.builders import NOW, context, message
 
@@ -60,16 +60,13 @@ def log(tmp_path: Path) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("few_files", [frames.FEW_FILES, 0])
+@pytest.mark.both_engines
 def test_a_group_is_known_by_the_error_of_the_log_and_stays_so(
     engine: Engine,
     archive: Archive,
     log: str,
-    few_files: int,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(frames, "FEW_FILES", few_files)
     before = {group.title: group.count for group in analyzed(engine, archive).groups}
     assert before == {
         "too_old: JSON {customer:string, order:string}": 3,
@@ -99,11 +96,46 @@ def test_a_group_is_known_by_the_error_of_the_log_and_stays_so(
     assert "found by id" in printed
 
 
-@pytest.mark.parametrize("few_files", [frames.FEW_FILES, 0])
-def test_beyond_the_limit_only_times_of_the_newest_messages_are_read(
-    engine: Engine, archive: Archive, few_files: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("first_id", "note"),
+    [
+        ("another", "1 of 3 messages have an error in the logs, 1 by id"),
+        ("first-0004", "2 of 3 messages have an error in the logs, 1 by id, 1 by value"),
+    ],
+    ids=["of another dead letter", "of a copy"],
+)
+@pytest.mark.both_engines
+def test_a_value_that_an_explained_dead_letter_has_too_counts_as_nothing(
+    engine: Engine, archive: Archive, log: str, first_id: str, note: str
 ) -> None:
-    monkeypatch.setattr(frames, "FEW_FILES", few_files)
+    explained = context(first_id=first_id, error=FailureError("TimeoutError", "too slow"))
+    other = message("m-8", json.dumps({"of": "ORD-00004"}), explained, SentTimestamp=SENT)
+    archive_of(Path(archive.root), [other], "20231121T041502Z-ab12cd")
+
+    assert analyzed(engine, archive, logs=(log,)).logs == note
+
+
+def test_of_too_many_messages_the_newest_are_searched_for(
+    engine: Engine, archive: Archive, log: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_search, "MOST_LETTERS", 2)
+    # Each is a part of its own.
+    monkeypatch.setattr(groups, "_MESSAGES_AT_ONCE", 1)
+    old = context(first_id="first-0009", reason="too_old", last_id="last-0009")
+    letter = message("m-0", "{}", old, SentTimestamp=str(NOW * 1000 - 1))
+    archive_of(Path(archive.root), [letter], "20231121T041502Z-ab12cd")
+
+    # Of equally new ones those with the least ids: m-2 and m-4, but not m-6.
+    assert analyzed(engine, archive, logs=(log,)).logs == (
+        "2 of 2 messages have an error in the logs, 1 by id, 1 by value; "
+        "2 older ones were not searched for"
+    )
+
+
+@pytest.mark.both_engines
+def test_beyond_the_limit_only_times_of_the_newest_messages_are_read(
+    engine: Engine, archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = []
 
     class _Log:

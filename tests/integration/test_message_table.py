@@ -10,29 +10,22 @@ import pyarrow as pa
 import pytest
 
 from dlq.archive.ledger.claims import in_order_units
-from dlq.archive.messages.dead_letter_schema import ORDER_COLUMNS
-from dlq.archive.messages.frames import FILE
 from dlq.archive.messages.message_index import read_table_columns, table_folder
 from dlq.archive.messages.message_store import drain_of
+from dlq.archive.messages.reading import FILE
 from dlq.archive.storage.files import Archive
 from dlq.archive.storage.table_parts import table_digest
-from dlq.engine import Engine
 from dlq.errors import InputError
-from dlq.explain.message_table import with_positions
+from dlq.local_engine import LocalEngine
 from dlq.plan.plan import Plan
 from dlq.plan.reading import read_plan
-from dlq.redrive.ids import order
+from dlq.redrive.ids.order import with_positions
 from tests.integration.desk import MakeDesk, standard
 from tests.integration.spark_world import analyzed, archive_of, parked
 from tests.support.approved_plan import numbered_by_the_rule, planned
 from tests.support.builders import NOW, context, message, queue_url
 
 Row = dict[str, Any]
-
-ORDERED = (
-    "message_id string, message_group_id string, sequence_number string, sent_at timestamp, "
-    "group_id string"
-)
 
 
 def rows_of(messages: int, seed: int) -> list[Row]:
@@ -59,21 +52,17 @@ def positions_of(rows: list[Row]) -> dict[str, tuple[str, str | None, int | None
 
 
 @pytest.mark.parametrize(("messages", "seed"), [(5500, 1), (40, 2)])
-def test_numbering_depends_on_the_messages_alone(engine: Engine, messages: int, seed: int) -> None:
+def test_numbering_depends_on_the_messages_alone(messages: int, seed: int) -> None:
     rows = rows_of(300, seed)
     for turn in range(2):
         random.Random(turn).shuffle(rows)
-        given = [tuple(row[name] for name in (*ORDER_COLUMNS, "group_id")) for row in rows]
-        frame = engine.createDataFrame(given, ORDERED).repartition(1 + 2 * turn)
+        table = pa.concat_tables(
+            [pa.Table.from_pylist(rows[:200]), pa.Table.from_pylist(rows[200:])]
+        )
 
-        found = with_positions(frame, in_order_units(messages)).toArrow().to_pylist()
+        found = with_positions(table, in_order_units(messages)).to_pylist()
 
         assert positions_of(found) == positions_of(numbered_by_the_rule(rows, messages))
-
-    # A step of a ramp, and a restore, number by the same rule, without Spark.
-    table = pa.Table.from_pylist(rows)
-    by_arrow = order.with_positions(table, in_order_units(messages)).to_pylist()
-    assert positions_of(by_arrow) == positions_of(found)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +91,7 @@ Analyzed = tuple[Archive, Plan]
 
 
 @pytest.fixture(scope="module")
-def an_analysis(started_spark: Spark, tmp_path_factory: pytest.TempPathFactory) -> Analyzed:
+def an_analysis(tmp_path_factory: pytest.TempPathFactory) -> Analyzed:
     """An archive of three drains, and the plan that an analysis of CHOSEN made.
 
     The second drain archived again what was archived by the first, which a crash had stopped.
@@ -118,7 +107,7 @@ def an_analysis(started_spark: Spark, tmp_path_factory: pytest.TempPathFactory) 
     archive_of(folder, messages, SECOND)
     archive = archive_of(folder, [parked(8, **fifo), parked(9)], FIFO, queue_url("parked.fifo"))
     elsewhere = str(tmp_path_factory.mktemp("elsewhere"))
-    findings = analyzed(started_spark, archive, where=WHERE, out=elsewhere)
+    findings = analyzed(LocalEngine(), archive, where=WHERE, out=elsewhere)
     return archive, read(findings.plan_path)
 
 

@@ -30,6 +30,7 @@ rules:
 """
 
 
+@pytest.mark.both_engines
 def test_the_first_rule_that_matches_decides_and_null_does_not_match(engine: Engine) -> None:
     decided = rules_by_group(engine, read_policy(POLICY), GROUPS)
 
@@ -42,6 +43,7 @@ def test_the_first_rule_that_matches_decides_and_null_does_not_match(engine: Eng
     assert rules_by_group(engine, of_null, GROUPS) == {}
 
 
+@pytest.mark.both_engines
 def test_every_bad_condition_is_named_by_its_place(engine: Engine) -> None:
     text = """\
 version: 1
@@ -64,6 +66,7 @@ rules:
     assert "rule 'one': when \"colour = 'red'\": " in faults[0]
 
 
+@pytest.mark.both_engines
 def test_the_guide_shows_a_policy_that_is_sound_and_the_columns_that_there_are(
     engine: Engine,
 ) -> None:
@@ -90,10 +93,12 @@ def test_the_shop_window_shows_a_policy_that_is_sound(engine: Engine) -> None:
     assert set(re.findall(r"`(\w+)`", named)) < set(GROUPS_SCHEMA.names)
 
 
+@pytest.mark.both_engines
 def test_a_condition_that_fails_on_a_group_is_a_sentence(engine: Engine) -> None:
-    policy = read_policy(
-        "version: 1\nrules: [{name: n, when: cast(title as int) > 1, action: leave}]"
-    )
+    large = "count * 9000000000000000000 > 1"
+    policy = read_policy(f"version: 1\nrules: [{{name: n, when: {large}, action: leave}}]")
 
-    with pytest.raises(InputError, match=r"fails on a group: CAST_INVALID_INPUT; use forms"):
+    with pytest.raises(
+        InputError, match=r"^when 'count \* 90+ > 1': fails on a group: .*; use forms"
+    ):
         rules_by_group(engine, policy, GROUPS)

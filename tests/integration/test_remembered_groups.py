@@ -1,4 +1,4 @@
-"""``analyze`` and what an archive remembers of its groups, in a real Spark session."""
+"""``analyze`` and what an archive remembers of its groups."""
 
 import json
 import re
@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from dlq.archive.group_records import read_memory
-from dlq.archive.messages import frames
 from dlq.archive.storage.files import Archive
 from dlq.archive.storage.local import LocalArchive
 from dlq.cli.running import main
@@ -133,16 +132,10 @@ def test_groups_that_are_not_listed_are_not_gone(
     assert [one.count for one in findings.groups] == [2, 2]
 
 
-@pytest.mark.parametrize("few_files", [0, 8], ids=["in tasks", "by the driver"])
+@pytest.mark.both_engines
 def test_groups_keep_their_ids_while_an_archive_grows(
-    engine: Engine,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: Capture,
-    few_files: int,
+    engine: Engine, tmp_path: Path, capsys: Capture
 ) -> None:
-    monkeypatch.setattr(frames, "FEW_FILES", few_files)
-
     def user(number: int) -> Message:
         error = FailureError("AuthError", f"customer {'abcdefghijklmnopqrst'[number] * 5} may not")
         said = context(first_id=f"m-{number}", reason="too_old", error=error)
@@ -189,10 +182,8 @@ def test_groups_keep_their_ids_while_an_archive_grows(
 
 
 def test_messages_of_one_code_are_a_group_and_no_lead_names_the_code(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(frames, "FEW_FILES", 0)
-
     def refused(number: int, code: str | None) -> Message:
         words = " ".join("abcdefghij"[int(digit)] * 3 for digit in f"{number:02d}")
         error = FailureError("Refused", "all alike" if number % 2 else words, code)

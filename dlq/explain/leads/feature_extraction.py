@@ -1,25 +1,21 @@
-"""Extract features of sampled messages on Spark's workers, and find the leads in two tasks.
+"""Extract the features of sampled messages by an engine, and find the leads among all of them.
 
-What leaves the workers is masked and cut, or features only. Each of the two tasks has the features
-of the whole sample, because each group is compared with all others.
+What an engine returns is masked and cut, or features only. The search runs in this process: each
+group is compared with all others. The sample takes about 300 MB.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import dataclass
 from hashlib import sha256
-from itertools import groupby
 from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from dlq.archive.messages.frames import FILE, map_files, map_rows
+from dlq.archive.messages.message_store import combined
+from dlq.archive.messages.reading import read_messages_work
 from dlq.archive.storage.files import Archive
-from dlq.archive.storage.table_parts import arrow_type
+from dlq.engine import Engine, Work
 from dlq.explain.findings import Lead
 from dlq.explain.grouping import OTHERS, OTHERS_TITLE, Pattern, hidden
 from dlq.explain.leads.comparison import Sample, SampledGroup
@@ -53,20 +49,18 @@ INPUT_COLUMNS = (
     "error_code",
     "stated_kind",
     "error_place",
-    FILE,
 )
 
 _ATTRIBUTE_CHARACTERS = 200
-SEARCHES = 2
-"""Tasks that look for leads. The sample takes each about 300 MB."""
-
-_COLUMNS: dict[str, pa.DataType] = {
+_SAMPLED: dict[str, pa.DataType] = {
     "group_id": pa.string(),
     "chance": pa.float64(),
     "is_by_shape": pa.bool_(),
     "features": pa.string(),
     "failed_at": pa.float64(),
     "shape": pa.string(),
+}
+_SHOWN: dict[str, pa.DataType] = {
     "title": pa.string(),
     "message_id": pa.string(),
     "sent_at": pa.timestamp("us", tz="UTC"),
@@ -74,57 +68,59 @@ _COLUMNS: dict[str, pa.DataType] = {
     "logged": pa.string(),
     "attributes": pa.map_(pa.string(), pa.string()),
 }
-_EXTRACTED = pa.schema(_COLUMNS)
-_LEADS = pa.schema([("group_id", pa.string()), ("leads", arrow_type(tuple[Lead, ...]))])
+_EXTRACTED = pa.schema(_SAMPLED | _SHOWN)
 
 
-def with_features(
+def read_features(
+    engine: Engine,
     archive: Archive,
-    picks: DataFrame,
+    picks: pa.Table,
     reasons: Reasons,
     titles: Mapping[str, Pattern | str],
     masks: Masks,
-    *,
-    is_few: bool,
-) -> tuple[DataFrame, int]:
+) -> tuple[pa.Table, list[dict[str, Any]]]:
     """Extract the features of each sampled message, and the masked excerpt of each shown one.
 
-    *picks* is what ``groups.picked`` returned; *reasons* are as for ``signature.reason_of``;
-    *titles* are those of ``grouping.Grouping``. Returns them, and how many are sampled.
+    Args:
+        engine: reads the bodies.
+        archive: where the messages are.
+        picks: what ``groups.picked`` returned.
+        reasons: as for ``signature.reason_of``.
+        titles: those of ``grouping.Grouping``.
+        masks: what is hidden in excerpts.
+
+    Returns:
+        A table for ``leads_among``, and the rows of the messages to show for ``group_findings``.
     """
-    picked = picks.toArrow().combine_chunks()
-    ids = map(str, picked["message_id"].to_pylist())
-    logged = {one: reasons[one] for one in ids if one in reasons}
-    read, files = _Extractor(picked, logged, titles, masks).read, picked[FILE].unique().to_pylist()
-    spark, paths = picks.sparkSession, sorted(map(str, files))
-    rows = map_files(spark, archive, paths, INPUT_COLUMNS, read, _EXTRACTED, is_few=is_few)
-    return rows, picked["is_sampled"].to_pylist().count(True)
+    picked_ids = map(str, picks["message_id"].to_pylist())
+    logged = {message_id: reasons[message_id] for message_id in picked_ids if message_id in reasons}
+    extractor = _Extractor(picks, logged, titles, masks)
+    then = Work((), extractor.extract, _EXTRACTED)
+
+    rows = engine.run(read_messages_work(archive, picks, INPUT_COLUMNS, engine.slots, then))
+    sampled = rows.filter(rows["features"].is_valid()).select([*_SAMPLED])
+    shown = rows.filter(rows["title"].is_valid()).select(["group_id", *_SHOWN])
+    return sampled, shown.to_pylist()
 
 
 @dataclass(frozen=True, slots=True)
 class _Extractor:
-    """State that is sent to each task; Spark calls ``read``."""
+    """State that is sent to each task; an engine calls ``extract``."""
 
     picks: pa.Table
     reasons: Reasons
     titles: Mapping[str, Pattern | str]
     masks: Masks
 
-    def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # A message may have a row in another file, too.
-        for file, of_file in groupby(batches, lambda batch: batch[FILE][0]):
-            picks = self.picks.filter(pc.equal(self.picks[FILE], file))
-            ids = picks["message_id"]
-            rows = pa.Table.from_batches(
-                [batch.filter(pc.is_in(batch["message_id"], ids)) for batch in of_file]
-            )
-            picks = picks.take(pc.index_in(rows["message_id"], ids))
+    def extract(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        picks = {pick["message_id"]: pick for pick in self.picks.to_pylist()}
+        for batch in batches:
             # Python makes numbers far more quickly than times.
-            columns: dict[str, Any] = {name: rows[name] for name in rows.column_names}
-            columns |= {name: rows[name].cast(pa.int64()) for name in _TIMES}
-            columns |= {name: picks[name] for name in picks.column_names}
-            made = [self._row(row) for row in pa.table(columns).to_pylist()]
-            yield pa.RecordBatch.from_pylist(made, schema=_EXTRACTED)
+            columns: dict[str, Any] = {name: batch[name] for name in INPUT_COLUMNS}
+            columns |= {name: batch[name].cast(pa.int64()) for name in _TIMES}
+            rows = pa.table(columns).to_pylist()
+            extracted = [self._row(row | picks[row["message_id"]]) for row in rows]
+            yield pa.RecordBatch.from_pylist(extracted, schema=_EXTRACTED)
 
     def _row(self, row: dict[str, Any]) -> dict[str, Any]:
         body = row["body"]
@@ -177,55 +173,23 @@ class _Extractor:
 
 
 def leads_among(
-    extracted: DataFrame,
-    counts: Mapping[str, int],
-    masks: Masks,
-    *,
-    is_few: bool,
-) -> DataFrame:
-    """Find the leads of the groups in *counts* (messages by group) in what was *extracted*.
+    sampled: pa.Table, counts: Mapping[str, int], masks: Masks
+) -> dict[str, tuple[Lead, ...]]:
+    """Return the leads of the groups in *counts* (messages by group), by id.
 
-    Returns:
-        ``group_id``, and ``leads`` as in ``findings.GroupFinding``.
+    *sampled* is what ``read_features`` returned.
     """
-    sampled = extracted.where("features IS NOT NULL").select(
-        "group_id", "chance", "is_by_shape", "features", "failed_at", "shape"
-    )
-    if not is_few:
-        search = F.explode(F.sequence(F.lit(0), F.lit(SEARCHES - 1)))
-        sampled = sampled.withColumn("search", search).repartitionById(SEARCHES, F.col("search"))
-    find = partial(find_leads_in, dict(counts), masks)
-    return map_rows(sampled, find, _LEADS, is_few=is_few)
-
-
-def find_leads_in(
-    counts: Mapping[str, int], masks: Masks, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Find the leads in all *batches* together; see ``leads_among``.
-
-    If they have a column ``search``, a number from 0, then those of a part of the groups.
-    """
-    arrived = [one for one in batches if one.num_rows]
-    if not arrived:
-        return
-    rows = pa.Table.from_batches(arrived).sort_by(
-        [("group_id", "ascending"), ("chance", "ascending")]
-    )
-    shapes = np.unique(rows.column("shape").to_numpy(), return_inverse=True)[1]
-    lines = cast("pa.StringArray", rows.combine_chunks().column("features").chunk(0))
-    ids, is_by_shape = (rows.column(name).to_numpy() for name in ("group_id", "is_by_shape"))
+    if not sampled.num_rows:
+        return {}
+    rows = sampled.sort_by([("group_id", "ascending"), ("chance", "ascending")])
+    shapes = np.unique(rows["shape"].to_numpy(), return_inverse=True)[1]
+    ids, is_by_shape = (rows[name].to_numpy() for name in ("group_id", "is_by_shape"))
     starts = np.flatnonzero(ids[1:] != ids[:-1]) + 1
     groups = [
         SampledGroup(ids[some[0]], some, counts[ids[some[0]]], bool(is_by_shape[some[0]]))
         for some in np.split(np.arange(len(ids)), starts)
     ]
-    times = rows.column("failed_at").to_numpy().astype(np.float64)
+    lines = cast("pa.StringArray", combined(rows["features"]))
+    times = rows["failed_at"].to_numpy().astype(np.float64)
     sample = Sample(feature_table(lines), groups, shapes.astype(np.int64), times)
-    wanted = list(counts)
-    if "search" in rows.column_names:
-        wanted = wanted[rows["search"][0].as_py() :: SEARCHES]
-    leads = [
-        {"group_id": group_id, "leads": list(map(asdict, found))}
-        for group_id, found in find_leads(sample, wanted, masks).items()
-    ]
-    yield pa.RecordBatch.from_pylist(leads, schema=_LEADS)
+    return find_leads(sample, list(counts), masks)

@@ -1,6 +1,5 @@
-"""A group put together from what Spark's tasks return."""
+"""A group put together from what was counted and read."""
 
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -75,7 +74,7 @@ def found(*leads: Lead, samples: tuple[dict[str, Any], ...] = (), **changes: Any
         [{**ROW, **changes}],
         [*tallies, another],
         samples,
-        [{"group_id": "g-1", "leads": [asdict(one) for one in leads]}] if leads else [],
+        {"g-1": leads} if leads else {},
         buckets=BUCKETS,
         now=NOW,
         memory=MEMORY,

@@ -15,9 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dlq.archive.storage.records import record_of
 from dlq.explain.findings import LEAST_GROUP, Lead, format_predicate
-from dlq.explain.leads.feature_extraction import SEARCHES, find_leads_in
+from dlq.explain.leads.feature_extraction import leads_among
 from dlq.explain.leads.features import features_of
 from dlq.explain.leads.leads import CORRELATED
 from dlq.explain.signature.mask import Masks, compile_masks
@@ -55,16 +54,10 @@ def searched(
     for row in rows:
         of_group[row["group_id"]].append(row)
     counts = {group_id: len(members) * each_stands_for for group_id, members in of_group.items()}
-    leads = dict[str, tuple[Lead, ...]]()
     table = pa.Table.from_pylist(rows)
     place = table.column_names.index("failed_at")
     schema = table.schema.set(place, pa.field("failed_at", pa.float64()))
-    for search in range(SEARCHES):
-        part = table.cast(schema).append_column("search", [[search] * len(rows)])
-        for found in find_leads_in(counts, masks or Masks(), part.to_batches()):
-            for row in found.to_pylist():
-                assert row["group_id"] not in leads
-                leads[row["group_id"]] = record_of(tuple[Lead, ...], row["leads"])
+    leads = leads_among(table.cast(schema), counts, masks or Masks())
     return [
         SearchedGroup(
             members[0]["title"], tuple(row["place"] for row in members), leads.get(group_id, ())

@@ -1,0 +1,272 @@
+"""The numbers of groups, and which of their messages are looked at."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from dlq.explain.grouping import OTHERS, Grouping
+from dlq.explain.groups import (
+    MOST_KEYS,
+    chance_of,
+    different_messages,
+    group_rows,
+    picked,
+    tallies,
+    with_groups,
+)
+
+START = datetime(2026, 11, 21, tzinfo=UTC)
+SECONDS = range(int(START.timestamp()), int(START.timestamp()) + 60)
+
+_TIME = pa.timestamp("us", tz="UTC")
+_TEXTS = pa.dictionary(pa.int32(), pa.string())
+_SLIM: dict[str, pa.DataType] = {
+    "message_id": pa.string(),
+    "first_id": pa.string(),
+    "file": _TEXTS,
+    "sent_at": _TIME,
+    "first_seen_at": _TIME,
+    "replay_count": pa.int64(),
+    "parked_reason": _TEXTS,
+    "source_queue": _TEXTS,
+    "source_arn": _TEXTS,
+    "body_bytes": pa.int64(),
+    "chance": pa.float64(),
+    "group_id": _TEXTS,
+}
+
+
+def slim(rows: Sequence[dict[str, Any]]) -> pa.Table:
+    """Rows as ``with_groups`` returns them, in two pieces; what they leave out is null."""
+    known = [{"body_bytes": 1, "chance": chance_of(row["message_id"]), **row} for row in rows]
+    half = len(known) // 2
+    schema = pa.schema(_SLIM)
+    pieces = [pa.Table.from_pylist(some, schema) for some in (known[:half], known[half:])]
+    return pa.concat_tables(pieces).unify_dictionaries()
+
+
+def tallied(rows: Sequence[tuple[Any, ...]]) -> set[tuple[Any, ...]]:
+    names = ("group_id", "parked_reason", "source_queue", "replay_count", "second")
+    given = [dict(zip(names, row, strict=True)) for row in rows]
+    for number, row in enumerate(given):
+        second = row.pop("second")
+        row["message_id"] = f"m-{number}"
+        row["sent_at"] = None if second is None else START + timedelta(seconds=second)
+    counted = tallies(slim(given), SECONDS)
+    found = {(row["group_id"], row["column"], row["value"], row["count"]) for row in counted}
+    assert len(found) == len(counted)
+    return found
+
+
+def test_each_column_is_counted_by_itself_and_an_absent_value_is_one() -> None:
+    rows = [
+        ("g1", None, "orders", 3, 10),
+        ("g1", "too_old", None, 3, 11),
+        ("g1", "too_old", None, None, None),
+        ("g2", "too_old", "orders", 4, 10),
+    ]
+
+    assert tallied(rows) == {
+        ("g1", "reason", "parked_by_sqs", 1),
+        ("g1", "reason", "too_old", 2),
+        ("g1", "source", "orders", 1),
+        ("g1", "source", None, 2),
+        ("g1", "replay_count", "3", 2),
+        ("g1", "replay_count", None, 1),
+        ("g1", "bucket", "10", 1),
+        ("g1", "bucket", "11", 1),
+        ("g1", "bucket", None, 1),
+        ("g2", "reason", "too_old", 1),
+        ("g2", "source", "orders", 1),
+        ("g2", "replay_count", "4", 1),
+        ("g2", "bucket", "10", 1),
+    }
+
+
+def test_a_queue_that_only_sqs_names_is_a_source() -> None:
+    arn = "arn:aws:sqs:eu-central-1:1:orders"
+    rows = [
+        {"message_id": "m-1", "group_id": "g1", "source_queue": "orders", "source_arn": arn},
+        {"message_id": "m-2", "group_id": "g1", "source_arn": arn},
+    ]
+
+    counted = tallies(slim(rows), range(0))
+
+    assert [row["value"] for row in counted if row["column"] == "source"] == [arn, "orders"]
+
+
+def test_of_many_values_the_most_frequent_are_kept() -> None:
+    rare = [("g1", "too_old", "orders", number, 0) for number in range(150)]
+    frequent = [("g1", "too_old", "orders", 149, 0)] * 2
+
+    found = tallied([*rare, *frequent])
+
+    counts = {value: count for _, column, value, count in found if column == "replay_count"}
+    # Of equally frequent ones those that come first as texts.
+    assert counts == {"149": 3, **dict.fromkeys(sorted(map(str, range(149)))[:99], 1)}
+
+
+def slim_row(number: int, group_id: str = "g1", body_bytes: int = 100) -> dict[str, Any]:
+    sent_at = START + timedelta(minutes=number)
+    return {
+        "message_id": f"m-{number:03d}",
+        "sent_at": sent_at,
+        "first_seen_at": sent_at - timedelta(hours=2),
+        "body_bytes": body_bytes,
+        "group_id": group_id,
+        "first_id": f"m-{number % 70}" if number % 2 else None,
+    }
+
+
+def test_a_group_s_numbers_are_those_of_its_messages() -> None:
+    sizes = [*range(1, 100), 5000]
+    for shown, other in ((11, 0), (12, 99)):
+        sizes[shown], sizes[other] = sizes[other], sizes[shown]
+    rows = [slim_row(number, body_bytes=size) for number, size in enumerate(sizes)]
+    rows.append({"message_id": "other", "body_bytes": 7, "group_id": "g2", "first_id": "m-1"})
+
+    messages = slim(rows)
+    groups = group_rows(messages)
+    first, second = groups
+
+    assert (first["group_id"], first["count"]) == ("g1", 100)
+    assert first["body_bytes"] == [1, 5, 50, 95, 5000]
+    assert first["first_sent_at"] == START
+    assert first["last_sent_at"] == START + timedelta(minutes=99)
+    # What is first known of a message: when it was first seen, or else sent.
+    assert first["failed_at"][0] == (START - timedelta(hours=2)).timestamp()
+    # The first, the last, one by chance, the shortest and the longest.
+    by_chance = min((row["message_id"] for row in rows[:100]), key=chance_of)
+    assert first["shown"] == list(dict.fromkeys(["m-000", "m-099", by_chance, "m-011", "m-012"]))
+    assert (second["count"], second["first_sent_at"], second["failed_at"]) == (1, None, None)
+    assert second["shown"] == ["other"]
+    # 50 without a first id, 35 first ids among the others.
+    assert different_messages(messages) == 85
+    assert [one["body_bytes_sum"] for one in groups] == [sum(sizes), 7]
+
+
+@pytest.mark.parametrize(
+    ("count", "quantiles"),
+    [
+        (1, [1, 1, 1, 1, 1]),
+        (2, [1, 1, 1, 2, 2]),
+        (19, [1, 1, 10, 19, 19]),
+        (20, [1, 1, 10, 19, 20]),
+        (140, [1, 7, 70, 133, 140]),
+    ],
+)
+def test_a_quantile_is_the_least_value_that_so_many_do_not_exceed(
+    count: int, quantiles: list[int]
+) -> None:
+    rows = [slim_row(number, body_bytes=count - number) for number in range(count)]
+
+    (group,) = group_rows(slim(rows))
+
+    assert group["body_bytes"] == quantiles
+
+
+def test_of_messages_at_the_same_time_the_id_decides_and_no_time_comes_first() -> None:
+    rows = [
+        {"message_id": name, "group_id": "g1", "sent_at": sent_at, "chance": chance}
+        for name, sent_at, chance in (
+            ("m-b", START, 0.2),
+            ("m-a", START, 0.2),
+            ("m-d", START, 0.9),
+            ("m-c", None, 0.9),
+        )
+    ]
+
+    (group,) = group_rows(slim(rows))
+
+    # The first sent, the last, one by chance, and of equal sizes the first and the last.
+    assert group["shown"] == ["m-c", "m-d", "m-a"]
+
+
+def test_the_largest_come_first_and_equals_by_their_id() -> None:
+    rows = [slim_row(n, group_id) for n, group_id in enumerate(["b", "a", "c", "c", "d"])]
+
+    groups = group_rows(slim(rows))
+
+    assert [group["group_id"] for group in groups] == ["c", "a", "b", "d"]
+
+
+def test_without_messages_there_are_no_groups() -> None:
+    nothing = slim([])
+
+    assert (group_rows(nothing), different_messages(nothing)) == ([], 0)
+    assert tallies(nothing, range(0)) == []
+
+
+def test_a_chance_is_uniform_and_the_id_s_own() -> None:
+    chances = [chance_of(f"m-{number}") for number in range(10_000)]
+
+    assert chances == [chance_of(f"m-{number}") for number in range(10_000)]
+    assert all(0 <= chance < 1 for chance in chances)
+    tenths = [sum(n <= 10 * chance < n + 1 for chance in chances) for n in range(10)]
+    # Five standard deviations.
+    assert all(abs(count - 1000) < 150 for count in tenths)
+
+
+def test_messages_are_picked_by_the_rate_of_their_group_or_because_they_are_shown() -> None:
+    rows = [
+        {
+            "message_id": f"{group_id}-{number}",
+            "group_id": group_id,
+            "file": "f",
+            "chance": number / 10,
+        }
+        for group_id in ("g1", "g2")
+        for number in range(10)
+    ]
+
+    picks = picked(slim(rows), {"g1": 0.2, "g2": 0.0}, [["g1-1", "g1-9"], ["g2-3"]]).to_pylist()
+
+    assert [(row["message_id"], row["is_sampled"], row["is_shown"]) for row in picks] == [
+        ("g1-0", True, False),
+        ("g1-1", True, True),
+        ("g1-9", False, True),
+        ("g2-3", False, True),
+    ]
+    assert [row["group_id"] for row in picks] == ["g1", "g1", "g1", "g2"]
+    assert {row["file"] for row in picks} == {"f"}
+
+
+def keyed(keys: Sequence[str]) -> pa.Table:
+    names = [f"m-{number}" for number in range(len(keys))]
+    return pa.table({"message_id": names, "key": pa.array(keys).dictionary_encode()})
+
+
+def test_messages_get_the_group_of_their_key() -> None:
+    counts = dict[str, int]()
+
+    def assign(of_keys: Any) -> Grouping:
+        counts.update(of_keys)
+        return Grouping({"a": "g-1", "b": "g-2", "c": "g-1"})
+
+    messages, grouping = with_groups(keyed(["a", "b", "c", "b"]), assign)
+
+    assert counts == {"b": 2, "a": 1, "c": 1}
+    assert messages.to_pylist() == [
+        {"message_id": f"m-{number}", "group_id": group_id}
+        for number, group_id in enumerate(["g-1", "g-2", "g-1", "g-2"])
+    ]
+    assert grouping.ids["c"] == "g-1"
+
+
+def test_of_too_many_keys_the_rarest_have_no_group_of_their_own() -> None:
+    many = [f"k-{number:06d}" for number in range(MOST_KEYS + 2)]
+    grouped = dict[str, str]()
+
+    def assign(of_keys: Any) -> Grouping:
+        grouped.update(dict.fromkeys(of_keys, "g-1"))
+        return Grouping(grouped)
+
+    messages, _ = with_groups(keyed([*many, many[-1]]), assign)
+
+    rare = [row["message_id"] for row in messages.to_pylist() if row["group_id"] == OTHERS]
+    assert len(grouped) == MOST_KEYS
+    # The last one has two messages.
+    assert rare == [f"m-{MOST_KEYS - 1}", f"m-{MOST_KEYS}"]
