@@ -16,7 +16,7 @@ import yaml
 
 from dlq.archive.messages.message_store import drain_ids, drain_of, message_files
 from dlq.archive.storage.files import Archive, new_id
-from dlq.archive.storage.table_parts import Part, commit, write_parts
+from dlq.archive.storage.table_parts import write_whole
 from dlq.explain.signature.signature import short_title, signature_of
 from dlq.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 
@@ -112,6 +112,5 @@ def _messages(archive: Archive) -> list[Row]:
 
 def write_plan_table(archive: Archive, folder: str, rows: Sequence[Row]) -> str:
     numbered = numbered_by_the_rule(rows, len(rows))
-    table = pa.RecordBatch.from_pylist([{name: row[name] for name in _TABLE} for row in numbered])
-    parts = [part for batch in write_parts(archive, folder, [table]) for part in batch.to_pylist()]
-    return commit(archive, folder, [Part(**part) for part in parts])
+    table = pa.Table.from_pylist([{name: row[name] for name in _TABLE} for row in numbered])
+    return write_whole(archive, folder, [table])

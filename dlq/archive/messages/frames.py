@@ -30,17 +30,8 @@ from dlq.archive.messages.message_store import (
     rows_named,
 )
 from dlq.archive.storage.files import MESSAGES, Archive
-from dlq.archive.storage.records import missing, values_of
-from dlq.archive.storage.table_parts import (
-    PARTS,
-    Part,
-    commit,
-    parts_of,
-    read_parts,
-    write_parts,
-)
+from dlq.archive.storage.records import missing
 from spark_reprocess.evaluation import to_arrow
-from spark_reprocess.failures import explained
 from spark_reprocess.session import compile_queries
 
 SPARK_SCHEMA = ", ".join(
@@ -254,48 +245,3 @@ def column_texts(column: DataFrame) -> list[str]:
 DRIVER_ROWS = 100_000
 """So few rows of ids and short texts, about 20 MB, the driver itself writes, reads and holds: that
 is quicker than Spark's tasks. And every task can take them along."""
-
-_PARTS_PER_TASK = 4
-
-
-def write_table(rows: DataFrame | pa.Table, archive: Archive, folder: str) -> str:
-    """Write *rows* as the table *folder*; a frame is evaluated once.
-
-    Each task writes the rows of its partition, and the driver those that it holds. A table is
-    written once. Where another writer was first, its table stays, and the files of this call are
-    removed.
-
-    Returns:
-        The digest of the table that is there now: the SHA-256 of its manifest, in hex.
-    """
-    write = partial(write_parts, archive, folder)
-    with explained():
-        if isinstance(rows, pa.Table):
-            written = pa.Table.from_batches(write(rows.to_batches()), PARTS)
-        else:
-            written = rows.mapInArrow(write, from_arrow_schema(PARTS)).toArrow()
-    return commit(archive, folder, [Part(**row) for row in written.to_pylist()])
-
-
-def read_table(
-    spark: SparkSession, archive: Archive, folder: str, schema_ddl: str, digest: str | None = None
-) -> DataFrame:
-    """Read columns of the table *folder*. Lazy if it is large: each action reads the files again.
-
-    *digest* is what ``write_table`` returned; None accepts any table in that folder.
-
-    Raises:
-        InputError: that folder has no table with this digest.
-    """
-    parts = parts_of(archive, folder, digest)
-    schema = cast("StructType", StructType.fromDDL(schema_ddl))
-    arrow_schema = to_arrow_schema(schema)
-    read = partial(read_parts, archive, folder, arrow_schema)
-    listed = pa.Table.from_pylist(values_of(parts), schema=PARTS)
-    if sum(one.rows for one in parts) <= DRIVER_ROWS:
-        found = pa.Table.from_batches(read(listed.to_batches()), arrow_schema)
-        return spark.createDataFrame(found, schema)
-    tasks = max(spark.sparkContext.defaultParallelism, len(parts) // _PARTS_PER_TASK)
-    spread = spark.createDataFrame(listed).repartition(min(tasks, len(parts)))
-    # Spark takes the rows for as many as the list of files has. It would broadcast millions.
-    return spread.mapInArrow(read, schema).hint("merge")

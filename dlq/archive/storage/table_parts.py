@@ -1,13 +1,13 @@
-"""The files of a table in the archive: Parquet files and a manifest. Needs no Spark.
+"""The files of a table in the archive: Parquet files and a manifest.
 
 ``<folder>/manifest.json`` names the files of the table. It is written last, by create-if-absent: a
-table is there as a whole or not at all. Readers ignore files that the manifest does not name; a
-task attempt that was repeated, or a writer that was killed, left them.
+table is there as a whole or not at all. Readers ignore files that the manifest does not name: a
+writer that was killed left them.
 """
 
 import json
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, is_dataclass
 from datetime import datetime
@@ -24,7 +24,6 @@ from dlq.archive.storage.records import (
     missing,
     record_bytes,
     record_of,
-    values_of,
 )
 from dlq.errors import ArchiveError, InputError
 
@@ -33,10 +32,6 @@ PARQUET_DAMAGE = (pa.ArrowException, OSError, KeyError)
 a column is missing."""
 
 _MANIFEST = "manifest.json"
-_PART_BYTES = 64 * 1024 * 1024
-"""A task starts a new file when its rows take so much memory: this bounds what it holds."""
-
-_BATCH_ROWS = 10_000
 _CONCURRENT_FILES = 8
 
 _ARROW_TYPES: dict[Any, pa.DataType] = {
@@ -113,30 +108,6 @@ def parts_of(archive: Archive, folder: str, digest: str | None = None) -> list[P
         return record_of(list[Part], json.loads(content))
 
 
-def write_parts(
-    archive: Archive,
-    folder: str,
-    batches: Iterable[pa.RecordBatch],
-    part_bytes: int = _PART_BYTES,
-) -> Iterator[pa.RecordBatch]:
-    """Write the rows of a task as files under names that no other attempt uses.
-
-    Rows that take *part_bytes* in memory go into one file.
-
-    Yields:
-        One row of ``PARTS`` for each file, once it is durable.
-    """
-    held: list[pa.RecordBatch] = []
-    held_bytes = 0
-    for batch in batches:
-        held.append(batch)
-        held_bytes += batch.nbytes
-        if held_bytes >= part_bytes:
-            yield from _write_part(archive, folder, held)
-            held, held_bytes = [], 0
-    yield from _write_part(archive, folder, held)
-
-
 def write_whole(archive: Archive, folder: str, tables: Sequence[pa.Table]) -> str:
     """Write the table *folder*, a file for each of *tables* that has rows, several at once.
 
@@ -145,14 +116,10 @@ def write_whole(archive: Archive, folder: str, tables: Sequence[pa.Table]) -> st
     Returns:
         The digest of the table that is there now.
     """
-
-    def write(table: pa.Table) -> list[dict[str, Any]]:
-        written = _write_part(archive, folder, table.to_batches())
-        return [row for batch in written for row in batch.to_pylist()]
-
+    write = partial(_write_part, archive, folder)
     with ThreadPoolExecutor(_CONCURRENT_FILES, thread_name_prefix="table") as executor:
-        written = [row for rows in executor.map(write, tables) for row in rows]
-    return commit(archive, folder, [Part(**row) for row in written])
+        parts = list(executor.map(write, [table for table in tables if table.num_rows]))
+    return commit(archive, folder, parts)
 
 
 def read_whole(
@@ -169,17 +136,11 @@ def read_whole(
     return pa.concat_tables(tables).unify_dictionaries() if tables else schema.empty_table()
 
 
-def _write_part(
-    archive: Archive, folder: str, batches: list[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    rows = sum(batch.num_rows for batch in batches)
-    if not rows:
-        return
-    content = parquet_bytes(pa.Table.from_batches(batches))
-    name = f"part-{rows}-{secrets.token_hex(12)}.parquet"
+def _write_part(archive: Archive, folder: str, table: pa.Table) -> Part:
+    content = parquet_bytes(table)
+    name = f"part-{table.num_rows}-{secrets.token_hex(12)}.parquet"
     archive.write(f"{folder}/{name}", content)
-    part = Part(name, rows, sha256(content).hexdigest())
-    yield pa.RecordBatch.from_pylist([values_of(part)], schema=PARTS)
+    return Part(name, table.num_rows, sha256(content).hexdigest())
 
 
 def parquet_bytes(table: pa.Table) -> bytes:
@@ -187,15 +148,6 @@ def parquet_bytes(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
     return sink.getvalue().to_pybytes()
-
-
-def read_parts(
-    archive: Archive, folder: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Read the columns of *schema* of the files that *batches*, rows of ``PARTS``, name."""
-    for part in (Part(**row) for batch in batches for row in batch.to_pylist()):
-        rows = read_part(archive, folder, schema, part)
-        yield from rows.to_batches(max_chunksize=_BATCH_ROWS)
 
 
 def read_part(archive: Archive, folder: str, schema: pa.Schema, part: Part) -> pa.Table:
