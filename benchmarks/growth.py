@@ -37,11 +37,10 @@ from dlq.archive.ledger.claims import (
 from dlq.archive.ledger.disposition import Disposition
 from dlq.archive.ledger.open_set import read_messages
 from dlq.archive.ledger.run_results import write_result_files
-from dlq.archive.messages.frames import write_table
 from dlq.archive.messages.message_index import table_folder
 from dlq.archive.messages.message_store import drain_folder
 from dlq.archive.storage.files import Archive, new_id, open_archive
-from dlq.archive.storage.table_parts import parquet_bytes
+from dlq.archive.storage.table_parts import parquet_bytes, write_whole
 from dlq.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 
 MESSAGES = 100_000
@@ -116,7 +115,7 @@ def write_night(archive: Archive, parts: Sequence[pa.Table], ago: int, pending: 
     """Write a night of so many days *ago*, of which all messages but *pending* were sent."""
     at, drain_id, rows = write_drain(archive, parts, ago)
     plan_id, run_id = (new_id((at + timedelta(minutes=n)).timestamp()) for n in (1, 2))
-    digest = write_table(rows, archive, table_folder(plan_id))
+    digest = write_whole(archive, table_folder(plan_id), [rows])
     group = PlannedGroup("g-1", "an error", rows.num_rows, Action.REDRIVE)
     plan = Plan(plan_id, archive.root, Snapshot((drain_id,), rows.num_rows, digest), (group,))
     archive.write(f"reports/{plan_id}/plan.yaml", plan_text(plan, {"g-1": []}).encode())
