@@ -28,19 +28,50 @@ LAYER = BUILD / "CoreLayer" / "python"
 # https://github.com/awslabs/aws-glue-libs, base-requirements.txt, and Spark itself.
 ON_THE_CLUSTER = ["boto3", "numpy", "pandas", "pyarrow", "pyspark"]
 
-IMPORT_ALL = """
+IMPORT = """
 import importlib, json, pkgutil, sys
-sys.path[1:1] = json.loads(sys.argv[1])
+
+path, refused, names, left_out = map(json.loads, sys.argv[1:])
+sys.path[1:1] = path
+
+class NotInstalled:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in refused:
+            raise ModuleNotFoundError(name, name=name)
+
+sys.meta_path.insert(0, NotInstalled())
 found = {}
-for name in json.loads(sys.argv[2]):
+for name in names:
     package = importlib.import_module(name)
     found[name] = package.__file__
     for module in pkgutil.walk_packages(getattr(package, "__path__", []), f"{name}."):
-        # Only a machine without Spark evaluates SQL by DuckDB.
-        if not module.name.endswith(("__main__", ".duckdb_engine")):
+        if not any(f"{module.name}.".startswith(f"{one}.") for one in left_out):
             found[module.name] = importlib.import_module(module.name).__file__
 print(json.dumps(found))
 """
+
+NOT_ON_A_CLUSTER = {
+    "dlq.__main__": "runs",
+    "spark_reprocess.__main__": "runs",
+    "dlq.cli.command": "the dlq command, on an operator's machine; the job has dlq.cli.running",
+    "dlq.cli.job": "starts the dlq command as a job of the console",
+    "dlq.console": "serves pages to an operator's browser",
+    "dlq.local_engine": "the engine of a machine without Spark",
+    "dlq.sql.duckdb_engine": "evaluates SQL for it",
+}
+"""Modules that a cluster need not import, and why."""
+
+IN_TASKS = (
+    "dlq.archive.messages.reading",
+    "dlq.drain.drain",
+    "dlq.explain.leads.features",
+    "dlq.explain.signature.signature",
+    "dlq.redrive.sending.send_task",
+    "spark_reprocess.engine",
+)
+"""What Spark's workers load: the functions of the engine's tasks, and what they call."""
+
+NOT_IN_TASKS = ("duckdb", "jinja2", "multipart", "rich", "starlette", "uvicorn")
 
 
 def installed_alone(folder: Path, names: Iterable[str]) -> Path:
@@ -62,13 +93,19 @@ def installed_alone(folder: Path, names: Iterable[str]) -> Path:
     return folder
 
 
-def import_all(packages: list[str], path: Iterable[Path]) -> dict[str, str]:
+def import_all(
+    packages: Iterable[str],
+    path: Iterable[Path],
+    refused: Iterable[str] = (),
+    left_out: Iterable[str] = (),
+) -> dict[str, str]:
     """Import *packages*, with every module in them, from *path* alone; return where each lay.
 
-    Python runs without environment, current folder and site-packages.
+    Python runs without environment, current folder and site-packages, as if what is *refused* were
+    not installed. Modules that are *left_out* are not imported, nor what is in them.
     """
-    words = (IMPORT_ALL, json.dumps([*map(str, path)]), json.dumps(packages))
-    command = [sys.executable, "-I", "-S", "-c", *words]
+    words = [json.dumps([*map(str, each)]) for each in (path, refused, packages, left_out)]
+    command = [sys.executable, "-I", "-S", "-c", IMPORT, *words]
     finished = subprocess.run(command, capture_output=True, text=True, check=False)
     assert finished.returncode == 0, finished.stderr
     found = json.loads(finished.stdout.splitlines()[-1])
@@ -122,10 +159,36 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_module_of_the_job_can_be_imported_from_the_zip(packed: Path, cluster: Path) -> None:
     archive = packed / "spark_reprocess.zip"
 
-    found = import_all(["spark_reprocess", "dlq_replay"], [archive, cluster])
+    packages = ["spark_reprocess", "dlq", "dlq_replay"]
+    found = import_all(packages, [archive, cluster], left_out=NOT_ON_A_CLUSTER)
 
-    assert len(found) > 50
+    assert len(found) > 150
     assert all(Path(place).is_relative_to(archive) for place in found.values())
+
+
+def test_tasks_do_without_what_is_for_people_and_for_one_machine(
+    packed: Path, cluster: Path
+) -> None:
+    archive = packed / "spark_reprocess.zip"
+
+    found = import_all(IN_TASKS, [archive, cluster], NOT_IN_TASKS)
+
+    assert {*IN_TASKS} <= found.keys()
+
+
+def test_the_job_reads_its_command_line_from_the_zip(packed: Path, cluster: Path) -> None:
+    program = packed / "spark_job.py"
+    path = os.pathsep.join(map(str, (packed / "spark_reprocess.zip", cluster)))
+    for verb in ("collect", "redrive", "restore", "erase", "run", "show", "groups", "status"):
+        finished = subprocess.run(
+            [sys.executable, "-S", program, verb, "--help"],
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert finished.returncode == 0, finished.stderr
+        assert "usage: " in finished.stdout
 
 
 def test_the_same_sources_give_the_same_bytes(packed: Path, tmp_path: Path) -> None:

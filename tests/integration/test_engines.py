@@ -468,6 +468,8 @@ def test_sql_that_fails_on_a_row_names_its_place_and_quotes_no_row(
     assert "secret" not in str(raised.value)
 
     for exchange in (None, Exchange(1, TASK, [POSITION])):
+        with pytest.raises(SqlError, match=r"^set_attributes of group g-0 'task': task: is no col"):
+            engine.run_edited(grouped, {"g-0": [("new", TASK)]}, THEN, exchange)
         with pytest.raises(SqlError) as raised:
             engine.run_edited(grouped, {"g-0": [("new", sql)]}, THEN, exchange)
         assert str(raised.value).startswith("set_attributes of group g-0: fails on a message: ")

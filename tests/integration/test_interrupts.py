@@ -44,13 +44,32 @@ def call_spark_and_press(spark: Spark) -> None:
     time.sleep(60)
 
 
-def test_a_job_is_cancelled(spark: Spark) -> None:
-    press_when(spark.sparkContext.statusTracker().getActiveJobsIds)
+def test_a_job_is_cancelled_and_so_is_the_next(spark: Spark) -> None:
+    for _ in range(2):
+        press_when(spark.sparkContext.statusTracker().getActiveJobsIds)
 
-    with pytest.raises(SPARK_FAILURES) as caught:
-        spark.range(1).foreach(lambda _: time.sleep(60))
+        with pytest.raises(SPARK_FAILURES) as caught:
+            spark.range(1).foreach(lambda _: time.sleep(60))
 
-    assert condition_and_sentence(caught.value)[0] == CANCELLED
+        assert condition_and_sentence(caught.value)[0] == CANCELLED
+        for thread in threading.enumerate():
+            if thread.name == "cancel":
+                thread.join()
+    assert spark.range(3).count() == 3
+
+
+def test_the_second_interrupt_ends_the_call_once(
+    spark: Spark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What looks for a job to cancel does not interrupt the main thread any more then."""
+    monkeypatch.setattr(interrupts, "_LOOKS", 10)
+    jvm: Any = spark._jvm  # noqa: SLF001 - there is no public call without a job
+    answers = iter([False, True])
+    press_when(lambda: next(answers))
+    press_when(lambda: any(thread.name == "cancel" for thread in threading.enumerate()))
+
+    with pytest.raises(KeyboardInterrupt):
+        jvm.java.lang.Thread.sleep(3_600_000)
     for thread in threading.enumerate():
         if thread.name == "cancel":
             thread.join()

@@ -394,11 +394,14 @@ def test_what_cannot_be_an_attribute_is_named(engine: LocalEngine, sql: str, fau
     assert engine.attribute_fault(sql) == fault
 
 
-def test_sql_that_names_what_the_rows_lack_names_its_group(engine: LocalEngine) -> None:
+@pytest.mark.parametrize("name", ["drain_id", "task"])
+def test_sql_that_names_what_no_message_here_has_names_its_group(
+    engine: LocalEngine, name: str
+) -> None:
     work = Work([partition(1)], messages, ROWS)
-    edits = {"g-1": [("new", "drain_id")]}
+    edits = {"g-1": [("new", name)]}
 
-    fault = "set_attributes of group g-1 'drain_id': drain_id: is no column here"
+    fault = f"set_attributes of group g-1 '{name}': {name}: is no column here"
     with pytest.raises(SqlError, match=fault):
         engine.run_edited(work, edits, THEN)
 
