@@ -67,6 +67,7 @@ def timed_verb(
             "PYSPARK_SUBMIT_ARGS": _MEMORY.format(driver_memory),
             # As in the process of a command.
             "ARROW_DEFAULT_MEMORY_POOL": "system",
+            "OPENBLAS_NUM_THREADS": "1",
         }
         if counts:
             environment[_CALLS] = str(calls)

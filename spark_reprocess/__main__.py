@@ -11,6 +11,8 @@ if __name__ == "__main__":
     try:
         # pyarrow's own allocator takes 80 MB more. pyarrow reads this when it is imported.
         os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+        # NumPy's matrices are small here: its threads wait for each other for most of the time.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
         from dlq.cli.running import end_process, main
 

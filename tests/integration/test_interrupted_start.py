@@ -117,12 +117,15 @@ def test_ctrl_c_while_a_command_is_loaded_needs_no_traceback(
 
 
 @pytest.mark.parametrize("program", ["dlq", "spark_reprocess"])
-def test_arrow_takes_the_allocator_of_the_system_in_our_own_programs(
-    tmp_path: Path, program: str
+@pytest.mark.parametrize(
+    ("module", "variable", "value"),
+    [("pyarrow", "ARROW_DEFAULT_MEMORY_POOL", "system"), ("numpy", "OPENBLAS_NUM_THREADS", "1")],
+)
+def test_libraries_take_little_memory_and_one_thread_in_our_own_programs(
+    tmp_path: Path, program: str, module: str, variable: str, value: str
 ) -> None:
-    variable = "ARROW_DEFAULT_MEMORY_POOL"
     stub = f"import os\nos.write(1, os.environ[{variable!r}].encode())\nraise KeyboardInterrupt"
-    (tmp_path / "pyarrow.py").write_text(stub)
+    (tmp_path / f"{module}.py").write_text(stub)
     folders = (str(tmp_path), str(ROOT), str(ROOT / "layers" / "core"))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
     environment.pop(variable, None)
@@ -136,7 +139,7 @@ def test_arrow_takes_the_allocator_of_the_system_in_our_own_programs(
         check=False,
     )
 
-    assert (ended.returncode, ended.stdout) == (130, "system")
+    assert (ended.returncode, ended.stdout) == (130, value)
 
 
 def is_waiting(family: Family) -> bool:
