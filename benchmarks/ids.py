@@ -1,6 +1,6 @@
 """Measures the memory and the time that the ids of a redrive take in the driver.
 
-Each size is a process of its own, without Spark: it resolves a plan of so many messages, writes the
+Each size is a process of its own: it resolves a plan of so many messages, writes the
 dispositions, and draws a step of a ramp.
 """
 
@@ -13,7 +13,7 @@ import tempfile
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -26,6 +26,7 @@ from dlq.archive.messages.message_index import table_folder
 from dlq.archive.messages.message_store import FILE_MESSAGES, drain_folder
 from dlq.archive.storage.files import Archive, open_archive
 from dlq.archive.storage.table_parts import parquet_bytes, write_whole
+from dlq.local_engine import LocalEngine
 from dlq.memory import BYTES_PER_MESSAGE
 from dlq.plan.plan import Action, Plan, PlannedGroup, Snapshot
 from dlq.redrive.execution import write_rows
@@ -136,9 +137,7 @@ def resolve_plan(archive: Archive, messages: int, digest: str, *, is_fifo: bool)
     options = RedriveOptions(archive.root, main_queue_url=main)
     queues = Queues(main, is_named=False, dead_letter_queue="dlq")
 
-    # There is neither a condition nor an edit.
-    no_session = cast("Any", None)
-    rows = dispositions_of_plan(no_session, archive, plan, options, queues, Editor())
+    rows = dispositions_of_plan(LocalEngine(), archive, plan, options, queues, Editor())
     resolved = resolve(with_chunks(rows, chunk_count(messages)), options, to_fifo=is_fifo)
     del rows
 

@@ -110,6 +110,11 @@ class Engine(Protocol):
         ...
 
     @property
+    def holds_rows(self) -> bool:
+        """Whether this process holds all rows of an exchange at once."""
+        ...
+
+    @property
     def reserved_bytes(self) -> int:
         """Memory of this machine that it may still take, beside what this process takes."""
         ...

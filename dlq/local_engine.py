@@ -56,6 +56,7 @@ class LocalEngine:
     name = "local"
     may_grow = False
     application_id = None
+    holds_rows = True
     reserved_bytes = 0
 
     def __init__(self) -> None:
@@ -107,7 +108,7 @@ class LocalEngine:
         then: Work,
         exchange: Exchange | None = None,
     ) -> pa.Table:
-        """See ``Engine.run_edited``. With an *exchange* it holds all rows at once."""
+        """See ``Engine.run_edited``."""
         if exchange is None:
             results = []
             for partition in work.partitions:

@@ -1,8 +1,9 @@
-"""Whether the ids of a run fit into the memory that this process may still take. Linux.
+"""Whether what a run holds fits into the memory that this process may still take. Linux.
 
-The driver's Python process holds the ids of all messages of a plan. A process that needs more
-memory than there is gets killed, without a word, and maybe in the middle of a send. So a run that
-would need too much ends before it reads them. Its control group and the machine say what is left.
+This process holds the ids of all messages of a plan and, on the engine of one machine, the bodies
+of those that it sends. A process that needs more memory than there is gets killed, without a word,
+and maybe in the middle of a send. So a run that would need too much ends before it reads them. Its
+control group and the machine say what is left.
 """
 
 from collections.abc import Callable
@@ -11,11 +12,18 @@ from pathlib import Path
 from dlq.errors import InputError
 
 BYTES_PER_MESSAGE = 800
-"""At the peak. Measured by ``benchmarks/ids.py``: a million messages of a FIFO queue took 723 MB,
+"""At the peak. Measured by ``benchmarks/ids.py``: a million messages of a FIFO queue took 743 MB,
 five million 3,279 MB; a million of a standard queue 428 MB."""
 
 ALWAYS_FIT = 100_000
 """So few messages are never refused: they take less than what any driver needs to start."""
+
+BYTES_PER_SENT_BYTE = 3
+"""Of the messages that this process holds while it sends them, at the peak. Measured with 250 MB of
+them, sent by three tasks: 1.4 times as much of 100,000, 2.6 times of 1,000, 3.2 times of 300."""
+
+ALWAYS_SENT_BYTES = 16 * 1024 * 1024
+"""So little is never refused."""
 
 _MEBIBYTE = 1024 * 1024
 
@@ -50,15 +58,44 @@ def require_memory(messages: int, available_bytes: int | None) -> None:
         InputError: they do not fit. Nothing was read or sent.
     """
     needed_bytes = messages * BYTES_PER_MESSAGE
-    if messages <= ALWAYS_FIT or available_bytes is None or needed_bytes <= available_bytes:
+    left_bytes = _left_if_short(needed_bytes, available_bytes)
+    if messages <= ALWAYS_FIT or left_bytes is None:
         return
-    fitting = max(0, available_bytes) // BYTES_PER_MESSAGE
     raise InputError(
         f"the ids of {messages:,} messages need about {needed_bytes // _MEBIBYTE:,} MiB of the "
-        f"driver's memory, which has {max(0, available_bytes) // _MEBIBYTE:,} MiB left, enough for "
-        f"{fitting:,}; make a smaller plan, with collect --only analyze --where, or run on a "
-        "machine with more memory"
+        f"driver's memory, which has {left_bytes // _MEBIBYTE:,} MiB left, enough for "
+        f"{left_bytes // BYTES_PER_MESSAGE:,}; make a smaller plan, with collect --only analyze "
+        "--where, or run on a machine with more memory"
     )
+
+
+def require_memory_to_send(message_bytes: int, available_bytes: int | None) -> None:
+    """Refuse a run whose messages do not fit into memory while they are sent. Pure.
+
+    Args:
+        message_bytes: what bodies and attributes of the messages take that are held at once.
+        available_bytes: as for ``require_memory``.
+
+    Raises:
+        InputError: they do not fit. Nothing was sent.
+    """
+    needed_bytes = message_bytes * BYTES_PER_SENT_BYTE
+    left_bytes = _left_if_short(needed_bytes, available_bytes)
+    if message_bytes <= ALWAYS_SENT_BYTES or left_bytes is None:
+        return
+    raise InputError(
+        f"the {message_bytes // _MEBIBYTE:,} MiB of messages to send need about "
+        f"{needed_bytes // _MEBIBYTE:,} MiB of this machine's memory, which has "
+        f"{left_bytes // _MEBIBYTE:,} MiB left; send fewer at a time, with --limit, or use "
+        "--engine spark"
+    )
+
+
+def _left_if_short(needed_bytes: int, available_bytes: int | None) -> int | None:
+    """Return what is left, at least 0, where that is less than is needed; else None."""
+    if available_bytes is None or needed_bytes <= available_bytes:
+        return None
+    return max(0, available_bytes)
 
 
 def read_text(path: str) -> str | None:

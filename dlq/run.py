@@ -13,8 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, replace
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from dlq.archive.ledger.claims import timestamp
 from dlq.archive.ledger.message_state import PENDING
 from dlq.archive.ledger.stop import StopCause
@@ -22,6 +20,7 @@ from dlq.archive.messages.message_store import message_files
 from dlq.archive.storage.files import Archive, new_id, open_archive
 from dlq.aws.clients import require_queue, sqs_client
 from dlq.drain.drain import DrainOptions, DrainSummary, drain
+from dlq.engine import Engine
 from dlq.errors import BusyError, InputError
 from dlq.explain.analyze import AnalyzeOptions, analyze, load_policy
 from dlq.explain.findings import Findings
@@ -33,7 +32,6 @@ from dlq.progress import Progress, silent
 from dlq.redrive.redrive import redrive
 from dlq.redrive.redrive_values import RedriveOptions, RedriveSummary
 from dlq.redrive.sending.stop_signals import Clock, Deadline
-from spark_reprocess.session import under_our_settings
 
 STATUS_FILE = "status.json"
 """Below the archive's root: how many messages were pending at the end of the last run, which ones
@@ -135,7 +133,7 @@ class RunSummary:
 
 
 def check_run(options: RunOptions) -> None:
-    """Check what needs no Spark, before anybody waits for it. Raises as ``run`` does."""
+    """Check what needs no engine, before anybody waits for one. Raises as ``run`` does."""
     options.check()
     if options.policy is not None:
         load_policy(None, options.policy, options.policy_sha256)
@@ -143,9 +141,8 @@ def check_run(options: RunOptions) -> None:
     require_queue("--parked-queue-url", options.parked_queue_url, sqs_client)
 
 
-@under_our_settings
 def run(
-    spark: SparkSession,
+    engine: Engine,
     options: RunOptions,
     *,
     progress: Progress = silent,
@@ -166,7 +163,7 @@ def run(
     options.check()
     policy = None
     if options.policy is not None:
-        policy = load_policy(spark, options.policy, options.policy_sha256)
+        policy = load_policy(engine, options.policy, options.policy_sha256)
         options = options.with_settings(policy.run)
         options.check()
     budget = options.time_budget_seconds
@@ -180,7 +177,7 @@ def run(
         archive=options.archive,
         time_budget_seconds=budget and budget * _DRAIN_SHARE,
     )
-    drained = drain(spark, draining, progress=progress)
+    drained = drain(engine, draining, progress=progress)
     findings, redriven, postponed, refused, is_locked_out = None, None, "", "", False
     if message_files(archive):
         try:
@@ -193,14 +190,14 @@ def run(
                 logs=options.logs,
                 logs_minutes=options.logs_minutes,
             )
-            findings = analyze(spark, analyzing, progress=progress)
+            findings = analyze(engine, analyzing, progress=progress)
         except BusyError as error:
             postponed = str(error)
     if policy and findings and findings.groups and deadline.seconds_left <= 0:
         postponed = StopCause.TIME_OVER.sentence
     elif policy and findings and findings.groups:
         try:
-            redriven = _redrive(spark, options, policy, findings, progress, deadline, announce)
+            redriven = _redrive(engine, options, policy, findings, progress, deadline, announce)
         except BusyError as error:
             postponed, is_locked_out = str(error), True
         except InputError as error:
@@ -220,7 +217,7 @@ def run(
 
 
 def _redrive(
-    spark: SparkSession,
+    engine: Engine,
     options: RunOptions,
     policy: Policy,
     findings: Findings,
@@ -248,7 +245,7 @@ def _redrive(
         wanted = replace(wanted, time_budget_seconds=left)
         try:
             return redrive(
-                spark, wanted, progress=progress, clock=deadline.clock, announce=announce
+                engine, wanted, progress=progress, clock=deadline.clock, announce=announce
             )
         except BusyError:
             if left == math.inf or deadline.seconds_left <= _LOCK_RETRY_SECONDS:

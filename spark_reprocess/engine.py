@@ -49,6 +49,7 @@ class SparkEngine:
     """
 
     name = "spark"
+    holds_rows = False
 
     def __init__(self, session: SparkSession) -> None:
         """Use *session*, and let Ctrl-C cancel its jobs."""

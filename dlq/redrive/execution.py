@@ -11,11 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from dlq.archive.ledger.claims import (
     POSITION,
@@ -27,13 +24,9 @@ from dlq.archive.ledger.claims import (
 from dlq.archive.ledger.disposition import WORK, Disposition
 from dlq.archive.ledger.run_results import write_result_files
 from dlq.archive.ledger.stop import Stop, StopCause, foremost, record_stop
-from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA, SENDING_COLUMNS
-from dlq.archive.messages.message_store import (
-    FILE_MESSAGES,
-    combined,
-    drain_of,
-    rows_of_file,
-)
+from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA
+from dlq.archive.messages.message_store import FILE_MESSAGES
+from dlq.archive.messages.reading import DRAIN_ID, FILE
 from dlq.archive.storage.files import Archive, Probe
 from dlq.archive.storage.records import values_of
 from dlq.archive.storage.table_parts import (
@@ -45,7 +38,10 @@ from dlq.archive.storage.table_parts import (
 )
 from dlq.aws.actor import caller
 from dlq.aws.clients import ClientFactory, Limit, region_of
+from dlq.engine import Engine, Exchange, Work
 from dlq.errors import ArchiveError
+from dlq.interrupts import asking_to_stop
+from dlq.memory import available_bytes, require_memory_to_send
 from dlq.plan.plan import Action, PlannedGroup
 from dlq.progress import HowFar, Progress, repeating
 from dlq.redrive.ids.columns import (
@@ -53,6 +49,7 @@ from dlq.redrive.ids.columns import (
     DETAIL,
     DISPOSITION,
     Numbers,
+    arrow,
     numbered_values,
     texts_of,
     values_among,
@@ -67,15 +64,14 @@ from dlq.redrive.redrive_values import (
     Sent,
     Tally,
 )
-from dlq.redrive.resolving.archived_rows import FILE
-from dlq.redrive.resolving.edits import with_changes
+from dlq.redrive.resolving.archived_rows import read_beside
+from dlq.redrive.resolving.edits import columns_for
 from dlq.redrive.resolving.resolve import ResolvedPlan
 from dlq.redrive.run_context import RunContext
 from dlq.redrive.sending.rate_limiter import most_tasks, share_window, window_messages
 from dlq.redrive.sending.send_task import (
     SETTLED,
     TASK,
-    TASK_COLUMNS,
     SendTask,
     progress_folder,
     read_settled,
@@ -87,10 +83,7 @@ from dlq.redrive.sending.stop_signals import (
     stop_marker,
     waiting_for,
 )
-from spark_reprocess.interrupts import asking_to_stop
-from spark_reprocess.session import is_one_machine
 
-_ASSIGNED = ("message_id", "group_id", "disposition", *POSITION)
 _WRITTEN_TYPES: dict[str, pa.DataType] = {
     "message_id": pa.string(),
     FILE: pa.string(),
@@ -110,7 +103,7 @@ _PART_ROWS = FILE_MESSAGES
 the messages."""
 
 _ADDED: dict[str, pa.DataType] = {
-    **dict.fromkeys(("drain_id", "group_id", "disposition", "unit"), pa.string()),
+    **dict.fromkeys((DRAIN_ID, "group_id", DISPOSITION, "unit"), pa.string()),
     **dict.fromkeys(("chunk", "position"), pa.int64()),
     TASK: pa.int32(),
 }
@@ -162,6 +155,7 @@ def _slices(rows: pa.Table, starts: Numbers, least_rows: int) -> Iterator[pa.Tab
 class TaskRunner:
     """Runs the sends of one run. Nothing more is sent after the *deadline*."""
 
+    engine: Engine
     archive: Archive
     make_sender: ClientFactory
     progress: Progress
@@ -196,7 +190,7 @@ class TaskRunner:
         how_far = HowFar(total)
 
         def status() -> str:
-            # A task that Spark starts again counts again what its first attempt did.
+            # A task that is started again counts again what its first attempt did.
             settled = sum(int(self.archive.read(path) or 0) for path in self.archive.list(folder))
             line = how_far.line(min(settled, total))
             return "; ".join(filter(None, (line, context.limit.sentence)))
@@ -224,61 +218,75 @@ class TaskRunner:
             self.progress("redriving", status),
         ):
             words = {tally.word for tally in work}
-            rows, windows = self._rows(dispositions, words, context)
-            task = SendTask(self.archive, context, self.make_sender, stage, windows)
-            # One action, once; a second evaluation would find every chunk claimed.
-            sends = rows.select(*TASK_COLUMNS).mapInArrow(task.run, from_arrow_schema(SETTLED))
-            settled = [row.asDict() for row in sends.collect()]
-        outcomes, stops = read_settled(settled)
+            settled = self._send(dispositions, words, context, stage)
+        outcomes, stops = read_settled(settled.to_pylist())
         return Sent((*outcomes, *not_reached(work, outcomes)), foremost(stops))
 
-    def _rows(
-        self, dispositions: WrittenRows, words: Collection[str], context: RunContext
-    ) -> tuple[DataFrame, list[int] | None]:
-        """Return the messages to settle, in the partitions of their tasks; the tasks' windows.
+    def _send(
+        self, dispositions: WrittenRows, words: Collection[str], context: RunContext, stage: str
+    ) -> pa.Table:
+        """Send in tasks; return ``SETTLED``.
 
-        Each chunk is whole and in order in one partition; for a FIFO destination each unit is, so
-        that its chunks follow each other in one task. So bodies are moved once, from the task that
-        reads their file to the one that sends them, or not at all.
+        Each chunk is whole and in order in one task; for a FIFO destination each unit is, so that
+        its chunks follow each other. So bodies are moved once, from where their file is read to the
+        task that sends them.
         """
-        spark = SparkSession.active()
         work = rows_here(dispositions.rows, context.destination, words)
         counts = counted_by(work, "unit", "chunk")
         sizes = {(row["unit"], row["chunk"]): row["count"] for row in counts}
-        cores = spark.sparkContext.defaultParallelism
         rate = context.limit.least_rate(context.request.max_rate)
-        is_local = is_one_machine(spark.sparkContext.master)
         most = task_count(
-            work.num_rows, cores, asked=context.request.tasks, rate=rate, may_grow=not is_local
+            work.num_rows,
+            self.engine.slots,
+            asked=context.request.tasks,
+            rate=rate,
+            may_grow=self.engine.may_grow,
         )
         tasks = divide(sizes, most, in_order=context.to_fifo)
-        messages = Counter(task for chunk, task in tasks.items() for _ in range(sizes[chunk]))
-        parts = parts_of(self.archive, dispositions.folder)
-        readers = min(len(parts), cores)
-        listed = spark.createDataFrame(pa.Table.from_pylist(values_of(parts), schema=PARTS))
-        # The SQL of an edit may name any column.
-        has_sql = any(edit.set_attributes for edit in context.editor.edits.values())
-        columns = ARROW_SCHEMA.names if has_sql else [*SENDING_COLUMNS, "sent_at"]
-        schema = pa.schema(
-            [*map(ARROW_SCHEMA.field, columns), *map(pa.field, _ADDED, _ADDED.values())]
+        messages = Counter[int]()
+        for chunk, task in tasks.items():
+            messages[task] += sizes[chunk]
+
+        windows = None
+        if rate is not None:
+            of_tasks = [messages[task] for task in sorted(messages)]
+            windows = share_window(window_messages(rate), of_tasks)
+        sending = SendTask(self.archive, context, self.make_sender, stage, windows)
+        return self.engine.run_edited(
+            self._reading(dispositions.folder, words, context, tasks),
+            context.editor.attribute_sql,
+            Work((), sending.run, SETTLED),
+            Exchange(len(messages), TASK, [*POSITION, "message_id"]),
         )
+
+    def _reading(
+        self,
+        folder: str,
+        words: Collection[str],
+        context: RunContext,
+        tasks: Mapping[tuple[str, int], int],
+    ) -> Work:
+        """Return the work of reading the messages of these *tasks*, each with its number."""
+        columns = [*columns_for(context.editor.edits)]
+        if "sent_at" not in columns:
+            columns.append("sent_at")
+        archived = [ARROW_SCHEMA.field(name) for name in columns]
+        added = [pa.field(name, kind) for name, kind in _ADDED.items()]
+        schema = pa.schema([*archived, *added])
         work_of_task = WorkOfTask(
             archive=self.archive,
             probe=context.probe,
-            folder=dispositions.folder,
+            folder=folder,
             destination=context.destination,
             words=frozenset(words),
             tasks=tasks,
             schema=schema,
         )
-        rows = listed.coalesce(readers).mapInArrow(work_of_task.read, from_arrow_schema(schema))
-        if not readers == len(messages) == 1:
-            rows = rows.repartitionById(len(messages), F.col(TASK))
-        changed = with_changes(
-            rows.sortWithinPartitions(*POSITION, "message_id"), context.editor.edits
-        )
-        of_tasks = [messages[task] for task in sorted(messages)]
-        return changed, None if rate is None else share_window(window_messages(rate), of_tasks)
+        parts = pa.Table.from_pylist(values_of(parts_of(self.archive, folder)), schema=PARTS)
+        readers = min(parts.num_rows, self.engine.slots)
+        numbers = np.arange(parts.num_rows)
+        partitions = [parts.take(arrow(numbers[first::readers])) for first in range(readers)]
+        return Work(partitions, work_of_task.read, schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,29 +316,15 @@ class WorkOfTask:
         """
         if self.probe:
             self.probe.check(self.archive)
+        columns = [name for name in self.schema.names if name not in _ADDED]
         for row in (row for batch in batches for row in batch.to_pylist()):
             written = read_part(self.archive, self.folder, _WRITTEN, Part(**row))
             work = rows_here(written, self.destination, self.words)
-            for path in texts_of(work[FILE].unique()):
-                of_file = work.filter(pc.equal(work[FILE], pa.scalar(path)))
-                yield from self._messages(path, of_file)
-
-    def _messages(self, path: str, work: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Read the messages of one file, in the order of *work*."""
-        columns = [name for name in self.schema.names if name not in _ADDED]
-        rows = rows_of_file(self.archive, path, texts_of(work["message_id"]), columns)
-        if rows is None:
-            raise ArchiveError(f"archive {self.archive.root}: {path} was there and is gone")
-        ids = combined(rows["message_id"])
-        places = combined(pc.index_in(work["message_id"], value_set=ids))
-        messages = rows.take(places)
-
-        chunks: Any = zip(texts_of(work["unit"]), work["chunk"].to_pylist(), strict=True)
-        known: dict[str, Any] = {name: messages[name] for name in columns}
-        known |= {name: work[name] for name in _ASSIGNED if name != "message_id"}
-        known["drain_id"] = [drain_of(path)] * work.num_rows
-        known[TASK] = [self.tasks[chunk] for chunk in chunks]
-        yield from pa.table(known, schema=self.schema).to_batches(_BATCH_ROWS)
+            chunks: Any = zip(texts_of(work["unit"]), work["chunk"].to_pylist(), strict=True)
+            numbers = pa.array([self.tasks[chunk] for chunk in chunks], pa.int32())
+            for messages in read_beside(self.archive, work.append_column(TASK, numbers), columns):
+                in_schema = messages.select(self.schema.names).cast(self.schema)
+                yield from in_schema.to_batches(_BATCH_ROWS)
 
 
 def rows_here(rows: pa.Table, destination: str, words: Collection[str]) -> pa.Table:
@@ -347,11 +341,11 @@ def task_count(
 
     Args:
         messages: at least 1.
-        cores: of the executors that there are now.
+        cores: of the engine, now.
         asked: what the operator asked for; None for nothing.
         rate: messages a second over all tasks; None for no limit.
-        may_grow: whether Spark may add executors, which it does only for tasks that wait. Under a
-            rate none may wait: each task keeps its share for itself.
+        may_grow: whether the engine may get more cores, which it does only for tasks that wait.
+            Under a rate none may wait: each task keeps its share for itself.
     """
     slots = asked or cores
     if rate is not None:
@@ -428,22 +422,24 @@ def not_reached(work: Sequence[Tally], outcomes: Sequence[Tally]) -> list[Tally]
 
 
 def begin(
-    archive: Archive, resolved: ResolvedPlan, context: RunContext
+    engine: Engine, archive: Archive, resolved: ResolvedPlan, context: RunContext
 ) -> tuple[RunContext, WrittenRows]:
     """Record the run, its edits and its dispositions; return what its sends need.
 
     Raises:
-        InputError: the plan is sealed. Nothing was claimed.
+        InputError: the plan is sealed, or its messages do not fit into memory. Nothing was claimed.
         ArchiveError: something cannot be recorded, or another run has taken the lock. Nothing was
             claimed.
     """
+    if engine.holds_rows:
+        require_memory_to_send(resolved.work_bytes, available_bytes(engine.reserved_bytes))
     region = region_of(context.destination, "us-east-1")
     record = RunRecord(
         run_id=context.run_id,
         plan_id=context.plan_id,
         verb="restore" if isinstance(context.request, RestoreOptions) else "redrive",
         actor=context.who,
-        caller=caller(SparkSession.active().sparkContext.applicationId, region),
+        caller=caller(engine.application_id, region),
         reason=context.request.reason,
         time=timestamp(time.time()),
         destination=context.destination,
@@ -456,7 +452,7 @@ def begin(
         used = {"run_id": record.run_id, "who": record.actor, "time": record.time}
         path = f"{plan_folder(context.plan_id)}/edits/{group_id}.{edit.digest}.json"
         archive.create(path, json.dumps({**used, "text": edit.text}).encode())
-    # Spark computes a lost partition again. From the ledger alone it would then decide anew.
+    # An engine may run a task again. From the ledger alone it would then decide anew.
     folder = f"{run_folder(context.plan_id, context.run_id)}/dispositions"
     return context, write_rows(archive, resolved.dispositions, folder)
 

@@ -1,4 +1,4 @@
-"""What of a redrive needs no Spark: its options, plan and queues, and a plan that is stopped.
+"""What of a redrive needs no engine: its options, plan and queues, and a plan that is stopped.
 
 Everything that a person may have mistyped is found here, before an engine is started.
 """
@@ -62,7 +62,7 @@ def prepare(
 ) -> Preparation:
     """Check the options, read the plan, find the queues, in the order of what that costs.
 
-    *sql_check* checks the SQL of the plan's edits; by default without Spark, see ``check_sql``.
+    *sql_check* checks the SQL of the plan's edits; by default without an engine, see ``check_sql``.
 
     Raises:
         InputError: something does not fit; the plan's faults are all named. Nothing was sent.
@@ -90,7 +90,7 @@ def stopped_note(group_id: str, why: str) -> str:
 def stopped_summary(options: RedriveOptions, ready: Preparation) -> RedriveSummary | None:
     """Return what the redrive would do if nothing can be sent, because every group is stopped.
 
-    None if something may be done: then Spark finds out about each message.
+    None if something may be done: then each message must be resolved.
     """
     plan, stopped = ready.plan, read_memory(ready.archive).stopped
     acting = [group for group in plan.groups if group.action is not Action.LEAVE]

@@ -58,6 +58,7 @@ from dlq.redrive.ids.columns import (
     code_of,
     disposition_codes,
     have_disposition,
+    texts_of,
     values_among,
     with_column,
     with_disposition_codes,
@@ -81,7 +82,6 @@ _STEP_TYPES: dict[str, pa.DataType] = {
 _STEP = pa.schema(_STEP_TYPES)
 """The columns of the table of a step."""
 
-_IS_SHARED = Stop(StopCause.RAMP, "another run goes on with it")
 _OTHERS_ACTED = (
     "another run has acted on the archive while this one waited for a verdict: run the same "
     "command again"
@@ -96,7 +96,6 @@ class Ramp:
         written: the dispositions of all messages of the run.
         work: of this destination's messages that make work, how many of each group.
         memory: what was known of the groups when the run began.
-        ended: how many steps are sent: first, when the dispositions were resolved.
         watch: sees whether the failure table can be read.
         lock: of the run; given back while it waits for a verdict. None where nothing takes it.
         uncounted: the groups whose counters this run has made.
@@ -109,7 +108,6 @@ class Ramp:
     memory: GroupMemory
     probe: Probe
     steps: Steps
-    ended: int
     watch: TableWatch
     lock: ArchiveLock | None = None
     uncounted: Collection[str] = ()
@@ -156,12 +154,12 @@ class Ramp:
         stopped_by = first.stopped_by
         has_more = True
         while has_more and not stopped_by:
+            if stopped_by := self._lost_lock():
+                break
             steps = self._verdicts.steps = self.steps.read()
             # What came back of a group since its step was made stops it before that is sent.
             self._verdicts.judge(self._left_of(sends))
-            if ended_steps(steps) != self.ended:
-                stopped_by = _IS_SHARED
-            elif len(steps) > self.ended:
+            if len(steps) > ended_steps(steps):
                 stopped_by = self._execute(steps[-1])
             else:
                 stopped_by = self._await_turn()
@@ -228,6 +226,16 @@ class Ramp:
         # An interrupted run needs no lock: it sends nothing more.
         return stopped_by or self._take_lock_again() or self.watch.lost()
 
+    def _lost_lock(self) -> Stop | None:
+        """Return why this run must record no step: it has lost the lock, and maybe did not know."""
+        if not self.lock:
+            return None
+        try:
+            self.lock.require()
+        except ArchiveError as error:
+            return Stop(StopCause.LOCK_LOST, str(error))
+        return None
+
     def _take_lock_again(self) -> Stop | None:
         """Take the lock if it was given back; return why this run must send nothing more."""
         if not self.lock or self.lock.is_held:
@@ -287,7 +295,6 @@ class Ramp:
             proven={one: self._verdicts.proven(one) for one in messages},
             left={one: self._left[one] - count for one, count in messages.items()},
         )
-        # Of two runs at once the first one's record counts for both.
         self.steps.create(step)
         self._blocked.clear()
         return None
@@ -356,14 +363,15 @@ class Ramp:
 
     def _end_step(self, step: Step, tallies: Collection[Tally]) -> Stop | None:
         """Write down that a step is sent, by what became of its messages; else return why not."""
-        unselected = {Disposition.NOT_SELECTED, Disposition.OVER_LIMIT}
-        if self.probe.options.group:
-            unselected.add(Disposition.LEAVE)
         words = {one.word for one in tallies}
         if Disposition.BUSY in words:
-            why = f"another run has messages of step {step.number} to send"
+            why = (
+                f"a task was started again, and what it had begun to send of step {step.number} is "
+                "not known yet; run again"
+            )
             return Stop(StopCause.RAMP, why)
-        if words & unselected:
+        is_left = bool(words & {Disposition.NOT_SELECTED, Disposition.OVER_LIMIT})
+        if is_left or self._has_other_groups(step):
             why = (
                 f"this run does not select all messages of step {step.number}, which another one "
                 "has begun; run it as that one, or collect again"
@@ -374,14 +382,19 @@ class Ramp:
             if one.word in (Disposition.SENT, Disposition.SENT_BEFORE):
                 sent[one.group_id] += one.count
         sent_at = self.runner.deadline.clock.now_seconds()
-        if not self.steps.create(replace(step, sent_at=sent_at, messages=sent)):
-            return _IS_SHARED
-        self.ended += 1
+        self.steps.create(replace(step, sent_at=sent_at, messages=sent))
         # On FIFO only a plan that is resolved anew shows what waits behind the others.
         is_short = self._in_order and sent.total() < sum(step.messages.values())
         if not is_short:
             return None
         return Stop(StopCause.RAMP, f"some of step {step.number} could not be sent; run again")
+
+    def _has_other_groups(self, step: Step) -> bool:
+        """Whether a run of one group has not read all messages of a step."""
+        if self.probe.options.group is None:
+            return False
+        own_groups = texts_of(self.rows["group_id"].cast(pa.string()).unique())
+        return not step.messages.keys() <= set(own_groups)
 
     def _rows(self, step: Step) -> pa.Table:
         """Return the rows of a step, in its own chunks.

@@ -5,7 +5,6 @@ destination after the other. Summarize.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -14,12 +13,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from botocore.exceptions import BotoCoreError, ClientError
-from pyspark.sql import SparkSession
 
 from dlq.archive.group_records import read_memory
 from dlq.archive.ledger.claims import open_run_notes
 from dlq.archive.ledger.disposition import Disposition
 from dlq.archive.ledger.stop import foremost
+from dlq.archive.messages.reading import FILE
 from dlq.archive.storage.files import Archive
 from dlq.aws.clients import (
     ClientFactory,
@@ -28,9 +27,10 @@ from dlq.aws.clients import (
     sqs_client,
     sqs_sender,
 )
+from dlq.engine import Engine
 from dlq.explain.signature.payload import pointer_in_attributes, unwrap
 from dlq.figures import counted
-from dlq.plan.ramp import LOOKS_A_MINUTE, Forecast, Steps, ended_steps, step_sizes
+from dlq.plan.ramp import LOOKS_A_MINUTE, Forecast, Steps, step_sizes
 from dlq.progress import Progress, silent
 from dlq.redrive.execution import (
     TaskRunner,
@@ -49,15 +49,14 @@ from dlq.redrive.readings import (
     unread_limits,
 )
 from dlq.redrive.redrive_values import RedriveOptions, RedriveSummary, Sent, Tally
-from dlq.redrive.resolving.archived_rows import FILE, read_archived
+from dlq.redrive.resolving.archived_rows import read_archived
 from dlq.redrive.resolving.editor import Editor
-from dlq.redrive.resolving.edits import edit_samples, sql_check
+from dlq.redrive.resolving.edits import edit_samples
 from dlq.redrive.resolving.resolve import resolved_plan
 from dlq.redrive.run_context import RunContext
 from dlq.redrive.sending.stop_signals import Clock, Deadline, TableWatch
 from dlq_replay.aws.sqs import describe
 from dlq_replay.wire.addresses import QueueAddress
-from spark_reprocess.session import under_our_settings
 
 _CLOCK = Clock()
 
@@ -65,9 +64,8 @@ _SAMPLED = 100
 """So many messages are looked at for pointers to S3."""
 
 
-@under_our_settings
 def redrive(
-    spark: SparkSession,
+    engine: Engine,
     options: RedriveOptions,
     *,
     make_client: ClientFactory = sqs_client,
@@ -88,7 +86,7 @@ def redrive(
         ArchiveError: the archive cannot be used. Nothing was sent.
     """
     deadline = Deadline.after(options.time_budget_seconds, clock)
-    ready = prepare(options, make_client, sql_check(spark))
+    ready = prepare(options, make_client, engine.attribute_fault)
     archive, plan, queues, probes = ready.archive, ready.plan, ready.queues, ready.probes
     memory = read_memory(archive)
     options = replace(options, requires_room=options.requires_room or bool(probes))
@@ -103,11 +101,8 @@ def redrive(
         # Before the plan is resolved: what another plan decides after that would not be seen.
         context, lock = stack.enter_context(context.locked(archive, progress))
         steps = {url: Steps(archive, plan.plan_id, _name(url)) for url in probes}
-        ended = {url: ended_steps(of.read()) for url, of in steps.items()}
-        if options.execute:
-            starting = stack.enter_context(ThreadPoolExecutor(1)).submit(_start_workers, spark)
         with progress("resolving each message", str):
-            resolved = resolved_plan(spark, archive, plan, options, queues, context.editor)
+            resolved = resolved_plan(engine, archive, plan, options, queues, context.editor)
         work = resolved.work
         stopped = {one.group_id for one in resolved.planned if one.word == Disposition.STOPPED}
         notes = (
@@ -120,15 +115,14 @@ def redrive(
             rows = resolved.dispositions
             return replace(
                 summarize(plan.groups, resolved, context),
-                samples=edit_samples(spark, archive, rows, context.editor, ready.masks)
+                samples=edit_samples(engine, archive, rows, context.editor, ready.masks)
                 if options.has_samples
                 else (),
                 notes=(*notes, *_pointer_notes(archive, rows, options.pointer_bucket)),
                 forecast=_forecast(probes, work, options) if probes else None,
                 decisions_sha256=plan.decisions_sha256,
             )
-        starting.result()  # Where Ctrl-C has cancelled it, nothing may be recorded.
-        runner = TaskRunner(archive, make_sender, progress, deadline)
+        runner = TaskRunner(engine, archive, make_sender, progress, deadline)
         groups = {t.group_id for of in work.values() for t in of if t.word == Disposition.SEND}
         uncounted = set[str]()
         if groups:
@@ -138,7 +132,7 @@ def redrive(
                 announce(note)
                 notes += (note,)
 
-        context, dispositions = begin(archive, resolved, context)
+        context, dispositions = begin(engine, archive, resolved, context)
 
         def send(to_here: RunContext, watch: TableWatch) -> Sent:
             url = to_here.destination
@@ -161,7 +155,6 @@ def redrive(
                 memory=memory,
                 probe=probes[url],
                 steps=steps[url],
-                ended=ended[url],
                 watch=watch,
                 lock=lock,
                 uncounted=uncounted,
@@ -171,17 +164,6 @@ def redrive(
         summary = end(plan.groups, resolved, context, runner, sent)
     notes += summary.notes
     return replace(summary, notes=notes, decisions_sha256=plan.decisions_sha256)
-
-
-def _start_workers(spark: SparkSession) -> None:
-    """Start Spark's Python workers, and let them load what sends need; each waits for a task."""
-    cores = spark.sparkContext.defaultParallelism
-    spark.range(0, cores, 1, cores).mapInArrow(_unchanged, "id long").collect()
-
-
-def _unchanged(rows: Any) -> Any:  # noqa: ANN401 - batches, or a table
-    # A worker that has not read all its rows ends with its task.
-    return rows
 
 
 def _pointer_notes(archive: Archive, dispositions: pa.Table, bucket: str | None) -> Iterator[str]:
@@ -194,7 +176,7 @@ def _pointer_notes(archive: Archive, dispositions: pa.Table, bucket: str | None)
     # The same ones each time, so that a repeated dry run says the same.
     some = np.random.default_rng(0).permutation(to_send)[:_SAMPLED]
     messages = dispositions.select(["message_id", FILE]).take(pa.array(np.sort(some)))
-    rows = read_archived(archive, messages, ("message_id", "body", "attributes"), _unchanged)
+    rows = read_archived(archive, messages, ("message_id", "body", "attributes"), lambda of: of)
     pointers = []
     for row in rows.to_pylist():
         texts = [(name, value["string_value"]) for name, value in row["attributes"] or ()]

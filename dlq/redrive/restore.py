@@ -8,21 +8,21 @@ again, and comes back with the next drain under another id.
 from hashlib import sha256
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from dlq.archive.ledger.claims import chunk_count, in_order_units
 from dlq.archive.ledger.disposition import Disposition
 from dlq.archive.ledger.message_state import strongest
 from dlq.archive.ledger.open_set import claimed_table, first_rows_of
 from dlq.archive.messages.dead_letter_schema import READ_COLUMNS
-from dlq.archive.messages.frames import tuned
 from dlq.archive.messages.message_store import drains_of, require_drains, rows_named
+from dlq.archive.messages.reading import FILE
 from dlq.archive.storage.files import MESSAGES, Archive, open_archive
 from dlq.aws.clients import require_queue, sqs_client, sqs_sender
+from dlq.engine import Engine
 from dlq.plan.plan import Action, PlannedGroup
 from dlq.progress import Progress, silent
 from dlq.redrive.execution import TaskRunner, begin, end, summarize
-from dlq.redrive.ids.columns import EDIT_FAULT, texts_of, values_among, with_column
+from dlq.redrive.ids.columns import EDIT_FAULT, values_among, with_column
 from dlq.redrive.ids.dispositions import with_dispositions, with_states
 from dlq.redrive.ids.order import (
     keep_groups_whole,
@@ -32,9 +32,7 @@ from dlq.redrive.ids.order import (
 )
 from dlq.redrive.ids.origins import Queues
 from dlq.redrive.redrive_values import RedriveSummary, RestoreOptions
-from dlq.redrive.resolving.archived_rows import FILE
 from dlq.redrive.resolving.resolve import (
-    ResolvedPlan,
     read_rows,
     require_memory_for,
     resolve,
@@ -43,13 +41,10 @@ from dlq.redrive.resolving.resolve import (
 from dlq.redrive.run_context import RunContext
 from dlq.sql.allowed import check_sql
 from dlq_replay.wire.addresses import QueueAddress
-from spark_reprocess.evaluation import evaluated, where_option
-from spark_reprocess.session import under_our_settings
 
 
-@under_our_settings
 def restore(
-    spark: SparkSession, options: RestoreOptions, *, progress: Progress = silent
+    engine: Engine, options: RestoreOptions, *, progress: Progress = silent
 ) -> RedriveSummary:
     """Say what would go to the parked queue, and with ``execute`` send it. Safe to repeat.
 
@@ -66,29 +61,25 @@ def restore(
     rows = sum(rows_named(path) or 0 for path in archive.list(MESSAGES))
     context = RunContext(options, f"restore-{sha256(url.encode()).hexdigest()[:12]}", url)
     with context.locked(archive, progress) as (locked, _):
-        require_memory_for(spark, rows)
-
-        def resolving() -> ResolvedPlan:
-            dispositions = _dispositions(spark, archive, options, rows, to_fifo=is_fifo)
-            in_chunks = with_chunks(dispositions, chunk_count(rows))
-            return resolve(in_chunks, options, to_fifo=is_fifo)
-
+        require_memory_for(engine, rows)
         with progress("resolving each message", str):
-            resolved = evaluated(spark, resolving, *where_option(options.where))
-        tuned(spark, texts_of(resolved.dispositions[FILE].unique()))
+            dispositions = _dispositions(engine, archive, options, rows, to_fifo=is_fifo)
+            in_chunks = with_chunks(dispositions, chunk_count(rows))
+            resolved = resolve(in_chunks, options, to_fifo=is_fifo)
+
         # Each drain is a group of the summary, as if a plan said to send all of it.
         drains = sorted({tally.group_id for tally in resolved.planned})
         groups = [PlannedGroup(one, "", 0, Action.REDRIVE) for one in drains]
         if not options.execute:
             return summarize(groups, resolved, locked)
-        runner = TaskRunner(archive, sqs_sender, progress)
-        context, written = begin(archive, resolved, locked)
+        runner = TaskRunner(engine, archive, sqs_sender, progress)
+        context, written = begin(engine, archive, resolved, locked)
         sent = runner.execute(written, resolved.planned, context, "restore")
         return end(groups, resolved, context, runner, {url: sent})
 
 
 def check_restore(options: RestoreOptions) -> Archive:
-    """Check what needs no Spark; return the archive. Raises as ``restore`` does."""
+    """Check what needs no engine; return the archive. Raises as ``restore`` does."""
     options.check()
     check_sql(options.where, READ_COLUMNS)
     archive = open_archive(options.archive)
@@ -98,7 +89,7 @@ def check_restore(options: RestoreOptions) -> Archive:
 
 
 def _dispositions(
-    spark: SparkSession, archive: Archive, options: RestoreOptions, messages: int, *, to_fifo: bool
+    engine: Engine, archive: Archive, options: RestoreOptions, messages: int, *, to_fifo: bool
 ) -> pa.Table:
     # The parked queue takes messages of every source, but only those that were in it.
     queues = Queues(
@@ -108,7 +99,7 @@ def _dispositions(
     )
     first_rows = first_rows_of(archive, require_drains(archive))
     rows = read_rows(archive, first_rows.select(["message_id", FILE]), queues)
-    rows = with_selection(spark, archive, rows, options.where)
+    rows = with_selection(engine, archive, rows, options.where)
     rows = rows.append_column("group_id", drains_of(rows).dictionary_encode())
     rows = with_column(rows, EDIT_FAULT, pa.nulls(rows.num_rows, pa.string()))
     rows = with_positions(rows, in_order_units(messages) if to_fifo else None)

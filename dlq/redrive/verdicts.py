@@ -1,6 +1,6 @@
 """What is known of the steps of one ramp: which groups may go on, which wait, and for what.
 
-It looks at queue, metrics and counters, and remembers what it saw. No Spark.
+It looks at queue, metrics and counters, and remembers what it saw.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -37,6 +37,7 @@ def records(archive: Archive) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.on_spark
 def test_a_redrive_records_whose_credentials_it_had_and_which_job_run_it_was(
     engine: Engine,
     make_queue: MakeQueue,

@@ -82,7 +82,7 @@ def test_a_run_leaves_and_names_what_another_parked_queue_brought(
 ) -> None:
     other = make_queue("parked-of-another-stack")
     other.send([entry_of(parked(2))])
-    drain(stack.spark, DrainOptions(other.url, stack.archive, tasks=1, wait_seconds=0))
+    drain(stack.engine, DrainOptions(other.url, stack.archive, tasks=1, wait_seconds=0))
     stack.park(parked(4))
     stack.policy.write_text(policy)
 
@@ -116,10 +116,10 @@ def test_a_redrive_asks_whose_messages_are_meant(
     plan = planned(archive)
 
     with pytest.raises(InputError, match=r"messages of 2 parked queues: .*--parked-queue-url"):
-        executed(stack.spark, archive, plan, stack.main.url)
+        executed(stack.engine, archive, plan, stack.main.url)
     assert stack.sent() == []
 
-    named = executed(stack.spark, archive, plan, stack.main.url, parked_queue_url=stack.parked.url)
+    named = executed(stack.engine, archive, plan, stack.main.url, parked_queue_url=stack.parked.url)
     assert [named.count(word) for word in ("sent", "other_parked_queue")] == [1, 1]
     assert stack.sent() == [parked(0).body]
 
@@ -130,7 +130,7 @@ def test_restore_leaves_what_another_parked_queue_brought(
     archive = two_parked_queues(stack, tmp_path, make_queue("parked"))
     options = RestoreOptions(archive.root, stack.parked.url, reason="look again", execute=True)
 
-    summary = restore(stack.spark, options)
+    summary = restore(stack.engine, options)
 
     assert [summary.count(word) for word in ("restored", "other_parked_queue")] == [1, 1]
     assert bodies(receive_all(stack.parked)) == [parked(0).body]
@@ -208,7 +208,7 @@ def test_a_named_destination_takes_what_it_is_told_to(stack: Stack) -> None:
     assert counts(stack.redrive(archive), "foreign_source") == [1]
 
     plan = planned(archive)
-    theirs = executed(stack.spark, archive, plan, invoices.url, include_foreign=True)
+    theirs = executed(stack.engine, archive, plan, invoices.url, include_foreign=True)
     assert theirs.count("sent") == 1
     assert bodies(receive_all(invoices)) == ["no-such-queue 1"]
     assert stack.sent() == []

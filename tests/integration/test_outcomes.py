@@ -17,7 +17,7 @@ from dlq.archive.ledger.disposition import Disposition
 from dlq.archive.ledger.run_results import write_result_files
 from dlq.archive.ledger.stop import Stop, StopCause, record_stop
 from dlq.archive.storage.files import Archive
-from dlq.cli.running import main
+from dlq.cli.command import main
 from dlq.cli.terminal import print_line
 from dlq.cli.verbs.redrive import exit_code_of_watch, print_watched
 from dlq.console.jobs import Jobs

@@ -1,4 +1,4 @@
-"""A ramp in a real Spark session, with a consumer and the replay function behind the queue.
+"""A ramp, with a consumer and the replay function behind the queue.
 
 Only the ramp's waits pass time, on a virtual clock.
 """
@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 import yaml
 
+from dlq.archive import lock
 from dlq.archive.group_records import add_statement
 from dlq.archive.ledger.stop import Stop, StopCause
-from dlq.archive.lock import ArchiveLock, LockHolder, LockUse, archive_lock
+from dlq.archive.lock import ArchiveLock, Life, LockHolder, LockUse, archive_lock
 from dlq.archive.storage.files import new_id, open_archive
 from dlq.cli.verb import NOT_ALL_SENT
 from dlq.cli.verbs.redrive import exit_code_of
@@ -399,6 +400,33 @@ def test_a_run_that_waits_for_a_verdict_gives_the_lock_back_and_ends_if_another_
     assert job.handled() == list(range(20))
 
 
+def test_a_run_that_lost_the_lock_without_knowing_begins_no_other_step(
+    job: Job, world: RampWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process was frozen, for one, so that another run took the lock for dead."""
+    job.begin(two_groups())
+    create = Steps.create
+    another = LockHolder("another", LockUse.SEND, "plan p-2", "you")
+
+    def create_and_lose_the_lock(steps: Steps, step: Step) -> bool:
+        is_made = create(steps, step)
+        if step.number == 2 and step.sent_at is not None:
+            with monkeypatch.context() as patch:
+                patch.setattr(lock, "life_of", lambda *_: Life.DEAD)
+                ArchiveLock(job.archive, another).release()
+        return is_made
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Steps, "create", create_and_lose_the_lock)
+        first = job.run()
+
+    assert first.stopped_by
+    assert first.stopped_by.cause is StopCause.LOCK_LOST
+    assert len(job.steps()) == 2
+    assert job.run().count("sent", "sent_before") == 20
+    assert job.handled() == list(range(20))
+
+
 def test_return_after_a_verdict_stops_its_group_within_the_last_step(
     job: Job, world: RampWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -462,7 +490,7 @@ def test_scheduled_runs_go_on_with_a_ramp_and_each_says_what_it_sent(
 
     def night(number: int) -> RedriveSummary:
         clock = Clock(lambda: time.time() + number * 7200)
-        redriven = scheduled_run(job.spark, options, clock=clock).redriven
+        redriven = scheduled_run(job.engine, options, clock=clock).redriven
         assert redriven is not None
         return redriven
 

@@ -1,9 +1,10 @@
-"""``redrive`` in a real Spark session, against an SQS server over HTTP."""
+"""``redrive`` against an SQS server over HTTP."""
 
 import json
 import time
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import boto3
@@ -11,23 +12,34 @@ import pytest
 
 from dlq import memory
 from dlq.archive.ledger.claims import Claim, close_open_runs, timestamp
+from dlq.archive.ledger.disposition import Disposition
 from dlq.archive.ledger.open_set import read_messages
 from dlq.archive.messages.message_index import read_table_columns
-from dlq.cli.running import main
+from dlq.archive.storage import files
+from dlq.cli.command import main
 from dlq.engine import Engine
 from dlq.errors import InputError
 from dlq.plan.plan_file import find_plan
 from dlq.plan.reading import read_plan
+from dlq.redrive import execution
 from dlq.redrive.resolving import resolve
 from dlq_replay.wire.message import Message
 from tests.integration.conftest import MakeQueue
 from tests.integration.desk import Desk, MakeDesk, standard
-from tests.integration.spark_world import analyzed, archive_of, parked, receive_all, reported
+from tests.integration.spark_world import (
+    LoggedReads,
+    analyzed,
+    archive_of,
+    parked,
+    receive_all,
+    reported,
+)
 from tests.support.approved_plan import approve, planned
 from tests.support.builders import message, queue_url
 from tests.support.ledgers import begin
 
 
+@pytest.mark.both_engines
 def test_fifo_redrive_follows_the_sequence_numbers(make_desk: MakeDesk) -> None:
     # The numbers grow in length, and the chunks are cut across both signature groups.
     sequence = {n: str(10**19 - 60 + n) for n in range(120)}
@@ -51,6 +63,7 @@ def test_message_without_group_is_left_by_a_fifo_queue(make_desk: MakeDesk) -> N
     assert [(p.word, p.examples) for p in summary.problems] == [("no_group", ("m-000",))]
 
 
+@pytest.mark.both_engines
 def test_where_and_limit_leave_the_rest_open(make_desk: MakeDesk) -> None:
     desk = make_desk([parked(n) for n in range(250)])
 
@@ -105,7 +118,7 @@ def test_a_plan_has_what_is_pending_and_nothing_else(make_desk: MakeDesk) -> Non
         if number == 2:
             close_open_runs(desk.archive)
 
-    left = analyzed(desk.spark, desk.archive)
+    left = analyzed(desk.engine, desk.archive)
 
     table = read_table_columns(desk.archive, left.plan_id, ("message_id", "group_id"))
     # In doubt, busy, and claimed by nobody.
@@ -137,6 +150,7 @@ def with_receives(one: Message, count: int) -> Message:
     return replace(one, system={**one.system, "ApproximateReceiveCount": str(count)})
 
 
+@pytest.mark.both_engines
 def test_message_with_several_rows_is_sent_once(make_desk: MakeDesk) -> None:
     desk = make_desk(standard(30))
     leave_again(desk, received=2)
@@ -150,7 +164,7 @@ def test_condition_of_the_plan_chooses_among_messages_not_rows(make_desk: MakeDe
     messages = [with_receives(one, 3 if n < 5 else 9) for n, one in enumerate(standard(30))]
     desk = make_desk(messages)
     leave_again(desk, received=4)
-    findings = analyzed(desk.spark, desk.archive, where="receive_count >= 4")
+    findings = analyzed(desk.engine, desk.archive, where="receive_count >= 4")
     plan = str(approve(Path(findings.plan_path)))
 
     assert desk.redrive(plan).count("sent") == 25
@@ -185,13 +199,65 @@ def test_a_dry_run_says_whether_bodies_in_s3_are_gone(
         for of, key in pointers
     ]
     desk = make_desk([parked(1), *letters])
-    plan = reported(desk.spark, desk.archive)
+    plan = reported(desk.engine, desk.archive)
 
     summary = desk.redrive(plan, execute=False, pointer_bucket=bucket)
 
     [note] = [one for one in summary.notes if "S3" in one]
     assert note.startswith("3 of 4 sampled messages are pointers to S3: ")
     assert all(part in note for part in said)
+
+
+@pytest.mark.both_engines
+def test_messages_that_do_not_fit_where_they_are_held_are_refused_before_the_first_claim(
+    make_desk: MakeDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = make_desk([message(f"m-{n}", str(n) * 1000) for n in range(5)])
+    monkeypatch.setattr(memory, "ALWAYS_SENT_BYTES", 0)
+    monkeypatch.setattr(execution, "available_bytes", lambda _: 6500)
+
+    assert desk.redrive(limit=2).count("sent") == 2
+    if desk.engine.name == "spark":
+        assert desk.redrive().count("sent") == 3
+        return
+    with pytest.raises(InputError, match="MiB of messages to send need about"):
+        desk.redrive()
+
+    assert desk.redrive(execute=False).count("send") == 3
+    assert len(desk.recorded(Disposition.SENT)) == len(desk.arrived()) == 2
+
+
+def test_messages_that_may_hold_back_those_of_the_plan_count_for_memory(
+    make_desk: MakeDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "ALWAYS_FIT", 2)
+    monkeypatch.setattr(resolve, "available_bytes", lambda _: 100)
+    desk = make_desk([parked(2 * n, MessageGroupId="g") for n in range(5)], "main.fifo")
+    plan = planned(desk.archive, where="chosen", chosen=("m-000", "m-002"))
+
+    with pytest.raises(InputError, match="the ids of 3 messages need about"):
+        desk.redrive(plan)
+
+    assert desk.redrive(plan, allow_reordering=True).count("sent") == 2
+
+
+def test_a_run_of_one_group_reads_no_message_of_another(
+    make_desk: MakeDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = make_desk([parked(2 * n) for n in range(5)])
+    archive_of(Path(desk.archive.root), [parked(1), parked(3)], "20261122T000000Z-000000")
+    plan = planned(desk.archive)
+    (other,) = [one for one in read_plan(Path(plan).read_text("utf-8")).groups if one.count == 2]
+    monkeypatch.setattr(memory, "ALWAYS_FIT", 2)
+    monkeypatch.setattr(resolve, "available_bytes", lambda _: 100)
+    log = tmp_path / "read"
+    monkeypatch.setattr(files, "LocalArchive", partial(LoggedReads, log=str(log)))
+
+    summary = desk.redrive(plan, group=other.group_id)
+
+    assert summary.counts == {"sent": 2}
+    of_drains = {path.split("/")[1] for path in log.read_text().split() if "messages/" in path}
+    assert of_drains == {"drain_id=20261122T000000Z-000000"}
 
 
 def test_a_plan_whose_ids_do_not_fit_into_memory_is_refused_before_the_first_claim(

@@ -1,4 +1,4 @@
-"""A redrive keeps to the limit that a circuit breaker set, in a real Spark session."""
+"""A redrive keeps to the limit that a circuit breaker set."""
 
 import threading
 import time
@@ -90,6 +90,7 @@ def of(queue: SqsQueue, number: int) -> Message:
     return message(f"{name}-{number}", f"{name} {number}", ours)
 
 
+@pytest.mark.both_engines
 def test_a_run_ends_when_a_limit_of_one_is_set_while_it_sends(
     run: Run, make_queue: MakeQueue, tmp_path: Path
 ) -> None:

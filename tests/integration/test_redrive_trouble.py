@@ -6,9 +6,11 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from dlq.archive.ledger.disposition import Disposition
 from dlq.archive.ledger.stop import StopCause
-from dlq.cli.running import main
+from dlq.cli.command import main
 from dlq.erase.erase import EraseOptions, erase
 from local_sqs.faults import Effect
 from tests.integration.conftest import Capture
@@ -44,6 +46,7 @@ def test_what_is_in_doubt_is_settled_by_a_discard(make_desk: MakeDesk, capsys: C
     assert (expired.messages, expired.pending) == (100, 0)
 
 
+@pytest.mark.both_engines
 def test_fifo_queue_asks_again_until_it_knows(make_desk: MakeDesk) -> None:
     groups = [parked(2 * n, MessageGroupId=f"g-{n % 9}", SequenceNumber=str(n)) for n in range(120)]
     desk = make_desk(groups, "main.fifo")
@@ -57,6 +60,7 @@ def test_fifo_queue_asks_again_until_it_knows(make_desk: MakeDesk) -> None:
         assert [body for body in arrived if body in in_order] == in_order
 
 
+@pytest.mark.both_engines
 def test_ledger_that_cannot_be_written_stops_the_run_and_stays_true(make_desk: MakeDesk) -> None:
     desk = make_desk(standard(600))
     ledger, disk, no_disk = (Path(desk.archive.root, name) for name in ("ledger", "disk", "none"))
@@ -100,6 +104,7 @@ def test_throttled_key_leaves_nothing_unsent(make_desk: MakeDesk) -> None:
     assert desk.redrive().count("sent") == 100
 
 
+@pytest.mark.both_engines
 def test_ten_seconds_never_hold_more_than_the_rate(make_desk: MakeDesk) -> None:
     """Most messages lie in one chunk's task, and some calls take long: the server's own times."""
     desk = make_desk([*standard(230), parked(1), parked(3)])

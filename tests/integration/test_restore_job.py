@@ -1,4 +1,4 @@
-"""``restore`` in a real Spark session, against an SQS server over HTTP."""
+"""``restore`` against an SQS server over HTTP."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,7 +8,7 @@ import pytest
 
 from dlq.archive.ledger.open_set import first_rows_of
 from dlq.archive.ledger.run_results import ledger_files
-from dlq.cli.running import main
+from dlq.cli.command import main
 from dlq.engine import Engine
 from dlq.redrive import restore as restore_module
 from dlq.redrive.redrive_values import RedriveSummary, RestoreOptions
@@ -69,6 +69,7 @@ def test_what_was_sent_or_discarded_stays_away(
     assert len(receive_all(queue)) == 2
 
 
+@pytest.mark.both_engines
 def test_fifo_groups_go_back_in_order(
     engine: Engine, make_queue: MakeQueue, tmp_path: Path
 ) -> None:
@@ -84,6 +85,7 @@ def test_fifo_groups_go_back_in_order(
     assert arrived == [parked(n).body for n in (4, 2, 0)]
 
 
+@pytest.mark.both_engines
 def test_messages_that_are_drained_meanwhile_go_once_with_this_restore_or_the_next(
     engine: Engine, make_queue: MakeQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,12 +107,14 @@ def test_messages_that_are_drained_meanwhile_go_once_with_this_restore_or_the_ne
     assert contents(receive_all(queue)) == contents(sources)
 
 
+@pytest.mark.both_engines
 def test_dry_run_says_what_would_go_back_and_sends_nothing(
     engine: Engine, make_queue: MakeQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     queue = make_queue("parked")
     archive = archive_of(tmp_path, [parked(n) for n in range(3)], drained_from=queue.url)
-    argv = ["restore", "--archive", archive.root, "--parked-queue-url", queue.url]
+    place = ["--archive", archive.root, "--engine", engine.name]
+    argv = ["restore", *place, "--parked-queue-url", queue.url]
 
     assert main([*argv, "--where", "message_id > 'm-000'"]) == 0
 

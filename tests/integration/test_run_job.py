@@ -17,7 +17,8 @@ from dlq.archive.lock import LockHolder, LockUse, archive_lock
 from dlq.archive.messages.message_store import drain_ids
 from dlq.archive.storage.files import open_archive
 from dlq.aws.actor import JOB_RUN_ID
-from dlq.cli.running import main
+from dlq.cli import running
+from dlq.cli.command import main
 from dlq.engine import Engine
 from dlq.errors import InputError
 from dlq.plan.reading import read_plan
@@ -78,6 +79,7 @@ def test_run_whose_failure_table_cannot_be_read_drains_and_reports_and_sends_not
     assert bodies(receive_all(installation.main)) == bodies([parked(1)])
 
 
+@pytest.mark.both_engines
 def test_the_policys_groups_go_back_and_the_rest_waits_for_a_human(
     installation: Installation,
 ) -> None:
@@ -270,7 +272,7 @@ def test_a_run_that_meets_another_drain_leaves_its_messages(installation: Instal
             archived.extend(drain_ids(archive))
             archive_of(Path(archive.root), [parked(3)], archived[0], installation.parked.url)
 
-    summary = run(installation.spark, installation.options(), progress=drain_meanwhile)
+    summary = run(installation.engine, installation.options(), progress=drain_meanwhile)
 
     assert len(archived) == 1
     assert (summary.postponed, summary.pending.messages) == ("", 2)
@@ -290,7 +292,7 @@ def test_a_run_waits_for_an_operators_redrive_as_long_as_its_time_budget_allows(
         )
         clock = Clock(wait=lambda *_: operators_redrive.close())
         options = installation.options(time_budget_seconds=3600)
-        summary = run(installation.spark, options, clock=clock)
+        summary = run(installation.engine, options, clock=clock)
 
     assert (summary.postponed, summary.is_locked_out) == ("", False)
     assert summary.redriven is not None
@@ -343,6 +345,7 @@ def test_a_bad_start_or_policy_touches_nothing(
     assert len(receive_all(installation.parked)) == 1
 
 
+@pytest.mark.on_spark
 def test_on_glue_the_policy_sets_options_of_the_run_and_reports_name_the_stack(
     installation: Installation,
 ) -> None:
@@ -356,7 +359,7 @@ def test_on_glue_the_policy_sets_options_of_the_run_and_reports_name_the_stack(
         words = ["--command-line", shlex.join(argv), f"--{JOB_RUN_ID}", job_run_id]
         words += ["--stack", "shop"]
         with suppress(SystemExit):
-            run_on_glue(words, main)
+            run_on_glue(words, running.main)
         result = read_result(archive, job_run_id)
         assert result
         return result

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dlq.archive.ledger.claims import find_runs
-from dlq.archive.messages.frames import read_archive
+from dlq.archive.messages.message_store import message_files, rows_by_file
 from dlq.archive.storage.files import open_archive
 from dlq.drain.drain import DrainOptions, drain
 from dlq.engine import Engine
@@ -65,10 +65,10 @@ def test_each_parked_message_goes_back_to_its_own_queue(
 
     drain(engine, DrainOptions(parked.url, str(tmp_path), tasks=1, wait_seconds=0))
     archive = open_archive(str(tmp_path))
-    rows = read_archive(engine, archive).select("body", "source_queue").collect()
-    assert {(row["body"].split()[0], row["source_queue"]) for row in rows} == {
-        (name, name) for name in names
-    }
+    archived = set[tuple[str, str]]()
+    for _, rows in rows_by_file(archive, message_files(archive), ["body", "source_queue"]):
+        archived |= {(row["body"].split()[0], row["source_queue"]) for row in rows.to_pylist()}
+    assert archived == {(name, name) for name in names}
     findings = analyzed(engine, archive)
     sources = Counter[str]()
     for group in findings.groups:

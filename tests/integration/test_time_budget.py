@@ -36,6 +36,7 @@ def is_free(desk: Desk) -> bool:
         return True
 
 
+@pytest.mark.both_engines
 @pytest.mark.parametrize("name", ["main", "main.fifo"])
 def test_budget_that_ends_in_the_middle_leaves_nothing_in_doubt(
     make_desk: MakeDesk, name: str

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from dlq.archive.storage.files import Archive
-from dlq.cli.running import main
+from dlq.cli.command import main
 from dlq.engine import Engine
 from dlq.run import RunOptions, run
 from dlq_replay.aws.sqs import SqsQueue
@@ -76,6 +76,7 @@ def test_what_the_plan_leaves_holds_back_its_message_group_until_a_run_allows_re
     assert sent(desk.destination) == ["body 3", "body 4"]
 
 
+@pytest.mark.both_engines
 @pytest.mark.parametrize("where", ["error_type = 'TimeoutError'", None])
 def test_a_message_that_is_not_in_the_plan_holds_back_what_is_behind_it(
     make_desk: MakeDesk, where: str | None

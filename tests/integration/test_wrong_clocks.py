@@ -1,5 +1,6 @@
 """Machines whose clocks are hours and days off: nothing is sent twice, and numbers add up."""
 
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -40,11 +41,12 @@ def test_plan_of_a_clock_that_is_off_sends_nothing_that_another_plan_sent(
     desk = make_desk(standard(12))
     with monkeypatch.context() as patch:
         patch.setattr(time, "time", lambda: real_time() + ahead)
-        of_wrong_clock = reported(desk.spark, desk.archive)
+        of_wrong_clock = reported(desk.engine, desk.archive)
     assert desk.redrive(of_wrong_clock, limit=4).count("sent") == 4
 
-    findings = analyzed(desk.spark, desk.archive)
-    assert ("of this machine is 2 d 23 h behind an id" in findings.clock) is (ahead > 0)
+    findings = analyzed(desk.engine, desk.archive)
+    behind = re.search("of this machine is (3 d|2 d 23 h) behind an id", findings.clock)
+    assert (behind is not None) is (ahead > 0)
     next_one = str(approve(Path(findings.plan_path)))
     is_after = Path(next_one).parent.name > Path(of_wrong_clock).parent.name
     assert is_after, "an analysis is numbered after those that there are"

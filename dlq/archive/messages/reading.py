@@ -83,10 +83,17 @@ def _wanted(messages: pa.Table) -> list[dict[str, Any]]:
 
 
 def _partitions(wanted: Sequence[dict[str, Any]], slots: int) -> list[pa.Table]:
-    # As many for each slot, so that none waits for the last ones.
-    rounds = max(1, -(-len(wanted) // (_FILES_OF_PARTITION * slots)))
-    count = min(len(wanted), rounds * slots)
+    count = partition_count(len(wanted), slots)
     return [pa.Table.from_pylist(wanted[number::count], WANTED) for number in range(count)]
+
+
+def partition_count(files: int, slots: int) -> int:
+    """Return into how many partitions so many files are divided; 0 for no file.
+
+    They are as many for each slot, so that none waits for the last ones.
+    """
+    rounds = max(1, -(-files // (_FILES_OF_PARTITION * slots)))
+    return min(files, rounds * slots)
 
 
 @dataclass(frozen=True, slots=True)

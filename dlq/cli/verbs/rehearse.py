@@ -31,6 +31,7 @@ from dlq.cli.verb import (
     progress_here,
 )
 from dlq.cli.verbs import require_yes
+from dlq.engine import CHANGES
 from dlq.errors import InputError
 from dlq.explain.signature.mask import compile_masks
 from dlq.figures import counted
@@ -38,7 +39,7 @@ from dlq.plan.edit import EditError
 from dlq.plan.plan import Plan
 from dlq.plan.plan_file import find_plan
 from dlq.progress import HowFar
-from dlq.redrive.resolving.editor import CHANGES, Editor
+from dlq.redrive.resolving.editor import Editor
 from dlq.stack.outputs import aws_errors
 from dlq_replay.aws.sqs import describe
 from dlq_replay.wire.attributes import MessageAttribute

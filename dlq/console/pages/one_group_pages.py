@@ -18,6 +18,7 @@ from dlq.archive.messages.dead_letter_schema import from_row
 from dlq.archive.messages.message_index import Member, member_rows
 from dlq.console import reports
 from dlq.console.site import GROUPS, PAGE_ROWS, Visit, page_route
+from dlq.engine import CHANGES
 from dlq.errors import InputError
 from dlq.explain.findings import Sample
 from dlq.explain.triage import Statement, is_group_id, note_of
@@ -33,7 +34,7 @@ from dlq.plan.decision import with_patch
 from dlq.plan.edit import Edit, EditError, read_patch
 from dlq.plan.json_text import write_indented, write_json
 from dlq.plan.plan import Action, Plan, PlannedGroup
-from dlq.redrive.resolving.editor import CHANGES, Editor, edit_sample
+from dlq.redrive.resolving.editor import Editor, edit_sample
 from dlq.report.views import View, group_view, shown_sample
 from dlq_replay.replaying.returns import Returns
 

@@ -1,4 +1,4 @@
-"""Rules about messages by their ids: Arrow tables in, Arrow tables out. No Spark, no files, no AWS.
+"""Rules about messages by their ids: Arrow tables in, Arrow tables out. No engine, files or AWS.
 
 A table has one row for each message of a plan. Its columns are named in ``columns``. Each module is
 one rule, and each rule is a function of its arguments alone:

@@ -35,6 +35,9 @@ HINDRANCE_DETAIL = "hindrance_detail"
 HAS_ROOM = "has_room"
 """Whether a message can carry what a redrive adds to it."""
 
+SIZE_BYTES = "size_bytes"
+"""What body and attributes of a message take, without what we add."""
+
 SELECTED = "selected"
 """Whether the condition of this run takes a message."""
 

@@ -1,4 +1,4 @@
-"""Whether an archived message can carry what a redrive adds: counter and context."""
+"""How large an archived message is, and whether it can carry what a redrive adds."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dlq.archive.messages.message_store import combined
-from dlq.redrive.ids.columns import HAS_ROOM, Numbers, values_among
+from dlq.redrive.ids.columns import HAS_ROOM, SIZE_BYTES, Numbers, values_among
 from dlq_replay.wire.attributes import MAX_ATTRIBUTES
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, CONTEXT_MAX_BYTES
 from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE
@@ -21,7 +21,7 @@ _OURS_BYTES = CONTEXT_MAX_BYTES + 64
 
 
 def with_room(rows: pa.Table, max_message_bytes: int) -> pa.Table:
-    """Put ``HAS_ROOM`` in place of ``ROOM_COLUMNS``.
+    """Put ``HAS_ROOM`` and ``SIZE_BYTES`` in place of ``ROOM_COLUMNS``.
 
     A copy has at most ten attributes and *max_message_bytes* bytes, ours included. Those that it
     has of ours already are replaced, so they do not count. A message without any attribute has room
@@ -33,11 +33,13 @@ def with_room(rows: pa.Table, max_message_bytes: int) -> pa.Table:
     has_slots = numbers + len(_OURS) <= MAX_ATTRIBUTES
     known_bytes: Any = rows["body_bytes"]
     body_bytes: Any = combined(pc.fill_null(known_bytes, 0))
-    fits = body_bytes.to_numpy() + sizes_bytes + _OURS_BYTES <= max_message_bytes
+    size_bytes = body_bytes.to_numpy() + sizes_bytes
+    fits = size_bytes + _OURS_BYTES <= max_message_bytes
 
     is_known = pc.is_valid(attributes).to_numpy(zero_copy_only=False)
     has_room = (has_slots & fits) | ~is_known
-    return rows.drop_columns(list(ROOM_COLUMNS)).append_column(HAS_ROOM, pa.array(has_room))
+    rows = rows.drop_columns(list(ROOM_COLUMNS)).append_column(HAS_ROOM, pa.array(has_room))
+    return rows.append_column(SIZE_BYTES, pa.array(size_bytes))
 
 
 def _own_attributes(attributes: Any) -> tuple[Numbers, Numbers]:  # noqa: ANN401 - Arrow's maps

@@ -1,11 +1,11 @@
-"""Reads what the rules about ids need of archived messages: a table in the driver, without Spark.
+"""Reads archived messages for a redrive: what the rules about ids need, and whole rows for tasks.
 
-Files are read as Parquet, several at once. Each is reduced to what the rules need before the next
+For the rules several files are read at once. Each is reduced to what the rules need before the next
 ones are read, so bodies are never read and attributes are never held.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,12 @@ from dlq.archive.messages.message_store import (
     drain_of,
     message_files,
     rows_by_file,
+    rows_of_file,
 )
+from dlq.archive.messages.reading import DRAIN_ID, FILE
 from dlq.archive.storage.files import Archive
-from dlq.redrive.ids.columns import Mask, Numbers, arrow, with_column
-
-FILE = "file"
-"""A column: the path of the file with a message, below the archive's root."""
+from dlq.archive.storage.records import missing
+from dlq.redrive.ids.columns import Mask, Numbers, arrow, texts_of, with_column
 
 Reduction = Callable[[pa.Table], pa.Table]
 
@@ -63,6 +63,30 @@ def read_archived(
     if not tables:
         return _empty(wanted, columns, reduced)
     return _in_one_piece(tables)
+
+
+def read_beside(archive: Archive, known: pa.Table, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Read *columns* and ``DRAIN_ID`` of messages, beside what is *known* of them.
+
+    *known* has ``message_id`` and ``FILE``, where each message is; ``message_id`` may be among
+    *columns*, too.
+
+    Yields:
+        For each file the rows of *known*, in their order, with all columns.
+
+    Raises:
+        ArchiveError: a file is gone or broken.
+    """
+    paths: Any = known[FILE].cast(pa.string())
+    for path in texts_of(paths.unique()):
+        of_file = known.filter(pc.equal(paths, pa.scalar(path)))
+        rows = rows_of_file(archive, path, texts_of(of_file["message_id"]), columns)
+        if rows is None:
+            raise missing(archive, path)
+        places = pc.index_in(of_file["message_id"], value_set=combined(rows["message_id"]))
+        messages = _beside(of_file, rows.take(combined(places)))
+        drain_id = pa.repeat(pa.scalar(drain_of(path)), messages.num_rows)
+        yield with_column(messages, DRAIN_ID, drain_id)
 
 
 class _Search:

@@ -1,4 +1,4 @@
-"""The edits of a plan on single messages: applied, checked and shown. Needs no Spark.
+"""The edits of a plan on single messages: applied, checked and shown.
 
 An edited copy always carries ``sqs-dlq-context`` with the message's first id, which shows where it
 came from. A message without room for that, and for what the replay function adds, is left.
@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from dlq.archive.messages.dead_letter_schema import from_row
+from dlq.engine import CHANGES, AttributeSql
 from dlq.explain.signature.mask import Masks
 from dlq.figures import cut
 from dlq.plan.edit import AttributeChange, Edit, EditError
@@ -25,9 +26,6 @@ from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, Message
 
 FAULTS = pa.schema([("message_id", pa.string()), (EDIT_FAULT, pa.string())])
 """What ``Editor.faults`` yields."""
-
-CHANGES = "attribute_changes"
-"""A column: the values of the group's ``set_attributes`` for this message."""
 
 _CONTEXT_LINES = 2
 _MOST_LINES = 40
@@ -47,6 +45,15 @@ class Editor:
     edits: Mapping[str, Edit] = field(default_factory=dict)
     plan_id: str = ""
     max_message_bytes: int = MAX_MESSAGE_BYTES
+
+    @property
+    def attribute_sql(self) -> AttributeSql:
+        """The SQL of the edits, for the engine that evaluates it."""
+        return {
+            group_id: edit.set_attributes
+            for group_id, edit in self.edits.items()
+            if edit.set_attributes
+        }
 
     def message(self, row: Mapping[str, Any]) -> Message:
         """Return the message of an archived row that also has ``group_id`` and ``CHANGES``.

@@ -1,8 +1,8 @@
 """Resolves a plan: finds and counts the disposition of each of its messages. Sends nothing.
 
-Ids, and what else the rules need, are read into the driver as Arrow tables; see ``redrive.ids`` for
-the rules. Only what needs bodies is found by Spark: which messages a condition takes, and which
-cannot be edited.
+Ids, and what else the rules need, are read as Arrow tables; see ``redrive.ids`` for the rules. Only
+what needs bodies is found by an engine: which messages a condition takes, and which cannot be
+edited.
 """
 
 from collections import Counter, defaultdict
@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
 
 from dlq.archive.group_records import read_memory
 from dlq.archive.ledger.claims import chunk_count
 from dlq.archive.ledger.disposition import WORK
 from dlq.archive.ledger.message_state import strongest
 from dlq.archive.ledger.open_set import claimed_of_plan, read_messages
-from dlq.archive.messages.dead_letter_schema import ORDER_COLUMNS
-from dlq.archive.messages.frames import read_some, tuned
+from dlq.archive.messages.dead_letter_schema import ORDER_COLUMNS, READ_COLUMNS
 from dlq.archive.messages.message_index import read_table_columns
-from dlq.archive.messages.message_store import is_in
+from dlq.archive.messages.message_store import combined, is_in
+from dlq.archive.messages.reading import DRAIN_ID, FILE, read_messages_work
 from dlq.archive.storage.files import Archive
+from dlq.engine import Engine
 from dlq.errors import InputError
 from dlq.figures import counted
 from dlq.memory import available_bytes, require_memory
@@ -35,8 +35,10 @@ from dlq.redrive.ids.columns import (
     EDIT_FAULT,
     PARKED_QUEUE,
     SELECTED,
+    SIZE_BYTES,
+    arrow,
     flags,
-    texts_of,
+    have_disposition,
     values_among,
     with_column,
 )
@@ -52,11 +54,10 @@ from dlq.redrive.ids.origins import (
 )
 from dlq.redrive.ids.room import ROOM_COLUMNS, with_room
 from dlq.redrive.redrive_values import EXAMPLES, RedriveOptions, ResendOptions, Tally
-from dlq.redrive.resolving.archived_rows import FILE, read_archived
+from dlq.redrive.resolving.archived_rows import read_archived
 from dlq.redrive.resolving.editor import Editor
 from dlq.redrive.resolving.edits import edit_faults
-from spark_reprocess.allowed_sql import condition
-from spark_reprocess.evaluation import evaluated, to_arrow, where_option
+from dlq.sql.allowed import named_columns
 
 _PLANNED = ("message_id", "group_id", "unit", "position", FILE)
 """Columns of the plan's table."""
@@ -74,6 +75,7 @@ class ResolvedPlan:
             ``ids.columns``. ``message_id`` and ``FILE`` name its row in the archive.
         planned: how many messages of each group have which disposition.
         work: of those that make work the same, by the URL of their destination.
+        work_bytes: the size of those that make work; of the destination with the most.
         hindered: what stands in the way of messages, with the ids of the first few.
         notes: what else the operator should know, a sentence each.
     """
@@ -81,12 +83,13 @@ class ResolvedPlan:
     dispositions: pa.Table
     planned: tuple[Tally, ...]
     work: Mapping[str, Sequence[Tally]]
+    work_bytes: int
     hindered: tuple[Tally, ...]
     notes: tuple[str, ...] = ()
 
 
 def resolved_plan(
-    spark: SparkSession,
+    engine: Engine,
     archive: Archive,
     plan: Plan,
     options: RedriveOptions,
@@ -99,18 +102,14 @@ def resolved_plan(
         InputError: the plan's messages are of several parked queues and nobody said which is meant,
             or the operator's SQL fails on one of them; or their ids do not fit into memory.
     """
-    require_memory_for(spark, plan.snapshot.messages)
-    edits = plan.edits.items()
-    expressions = [f"set_attributes of group {one}" for one, e in edits if e.set_attributes]
     messages = plan.snapshot.messages
+    if options.group is not None:
+        messages = _planned(archive, plan, options, ["group_id"]).num_rows
+    require_memory_for(engine, messages)
+    dispositions = dispositions_of_plan(engine, archive, plan, options, queues, editor)
+    in_chunks = with_chunks(dispositions, chunk_count(messages))
+    resolved = resolve(in_chunks, options, to_fifo=queues.is_fifo)
 
-    def resolving() -> ResolvedPlan:
-        dispositions = dispositions_of_plan(spark, archive, plan, options, queues, editor)
-        in_chunks = with_chunks(dispositions, chunk_count(messages))
-        return resolve(in_chunks, options, to_fifo=queues.is_fifo)
-
-    resolved = evaluated(spark, resolving, *where_option(options.where), *expressions)
-    tuned(spark, texts_of(resolved.dispositions[FILE].unique()))
     if queues.parked is None:
         _require_one_parked_queue(resolved)
     gone = messages - resolved.dispositions.num_rows
@@ -119,16 +118,13 @@ def resolved_plan(
     return replace(resolved, notes=(note,) if gone else ())
 
 
-def require_memory_for(spark: SparkSession, messages: int) -> None:
-    """Refuse to read so many messages' ids where they do not fit beside Spark's JVM.
+def require_memory_for(engine: Engine, messages: int) -> None:
+    """Refuse to read so many messages' ids where they do not fit beside the engine.
 
     Raises:
         InputError: they do not fit.
     """
-    java: Any = spark.sparkContext._jvm  # noqa: SLF001 - there is no public question
-    runtime: Any = java.java.lang.Runtime.getRuntime()
-    heap_may_grow_bytes = runtime.maxMemory() - runtime.totalMemory()
-    require_memory(messages, available_bytes(heap_may_grow_bytes))
+    require_memory(messages, available_bytes(engine.reserved_bytes))
 
 
 def _require_one_parked_queue(resolved: ResolvedPlan) -> None:
@@ -161,6 +157,7 @@ def resolve(rows: pa.Table, options: ResendOptions, *, to_fifo: bool) -> Resolve
         dispositions=rows,
         planned=tuple(Tally(*of, count) for of, count in planned.items()),
         work=work,
+        work_bytes=_work_bytes(rows),
         hindered=tuple(
             Tally("", cause.disposition, cause.number, cause.detail, cause.examples)
             for cause in causes_of_problems(rows, EXAMPLES)
@@ -168,16 +165,25 @@ def resolve(rows: pa.Table, options: ResendOptions, *, to_fifo: bool) -> Resolve
     )
 
 
-def with_selection(
-    spark: SparkSession, archive: Archive, rows: pa.Table, where: str | None
-) -> pa.Table:
-    """Add ``SELECTED``: whether a run's condition takes the message. Spark evaluates it."""
+def _work_bytes(rows: pa.Table) -> int:
+    is_work = arrow(have_disposition(rows, WORK))
+    work = rows.select([DESTINATION, SIZE_BYTES]).filter(is_work)
+    sums = work.group_by(DESTINATION).aggregate([(SIZE_BYTES, "sum")])
+    return int(pc.max(sums[f"{SIZE_BYTES}_sum"]).as_py() or 0)
+
+
+def with_selection(engine: Engine, archive: Archive, rows: pa.Table, where: str | None) -> pa.Table:
+    """Add ``SELECTED``: whether a run's condition takes the message.
+
+    No more columns are read than the condition names: bodies are large.
+    """
     if where is None:
         return with_column(rows, SELECTED, pa.array(np.ones(rows.num_rows, dtype=np.bool_)))
-    tuned(spark, texts_of(rows[FILE].unique()))
-    messages = read_some(spark, archive, rows)
-    taken = messages.where(condition(messages.drop(FILE), where)).select("message_id")
-    return with_column(rows, SELECTED, is_in(rows["message_id"], to_arrow(taken)["message_id"]))
+    needed = {"message_id", *named_columns(where, READ_COLUMNS)}
+    columns = [name for name in READ_COLUMNS if name in needed and name != DRAIN_ID]
+    work = read_messages_work(archive, rows, columns, engine.slots)
+    taken = engine.run_where(work, where, ["message_id"])
+    return with_column(rows, SELECTED, is_in(rows["message_id"], taken["message_id"]))
 
 
 def read_rows(archive: Archive, wanted: pa.Table, queues: Queues) -> pa.Table:
@@ -190,7 +196,7 @@ def read_rows(archive: Archive, wanted: pa.Table, queues: Queues) -> pa.Table:
 
 
 def dispositions_of_plan(
-    spark: SparkSession,
+    engine: Engine,
     archive: Archive,
     plan: Plan,
     options: RedriveOptions,
@@ -199,13 +205,13 @@ def dispositions_of_plan(
 ) -> pa.Table:
     """Return the dispositions of ``ResolvedPlan``, without chunks.
 
-    Nothing is asked of *spark* where there is neither a condition nor an edit.
+    The *engine* has nothing to do where there is neither a condition nor an edit.
     """
-    table = read_table_columns(archive, plan.plan_id, _PLANNED, plan.snapshot.table_sha256)
+    table = _planned(archive, plan, options, _PLANNED)
     rows = read_rows(archive, table, queues)
     del table
-    rows = with_selection(spark, archive, rows, options.where)
-    rows = with_column(rows, EDIT_FAULT, _edit_faults(spark, archive, rows, editor))
+    rows = with_selection(engine, archive, rows, options.where)
+    rows = with_column(rows, EDIT_FAULT, _edit_faults(engine, archive, rows, editor))
     rows = with_states(rows, _states(archive, plan, rows["message_id"]))
 
     dispositions = with_dispositions(
@@ -220,18 +226,27 @@ def dispositions_of_plan(
         return dispositions
     if options.where is not None:
         dispositions = keep_groups_whole(dispositions)
-    return with_waiting(dispositions, _pending_elsewhere(archive, rows["message_id"]))
+    return with_waiting(dispositions, _pending_elsewhere(engine, archive, rows["message_id"]))
 
 
-def _edit_faults(spark: SparkSession, archive: Archive, rows: pa.Table, editor: Editor) -> Any:  # noqa: ANN401 - an Arrow column
+def _planned(
+    archive: Archive, plan: Plan, options: RedriveOptions, columns: Sequence[str]
+) -> pa.Table:
+    """Read *columns* of the plan's table, ``group_id`` among them: those of a run of one group."""
+    table = read_table_columns(archive, plan.plan_id, columns, plan.snapshot.table_sha256)
+    if options.group is None:
+        return table
+    return table.filter(arrow(values_among(table["group_id"], plan.actions)))
+
+
+def _edit_faults(engine: Engine, archive: Archive, rows: pa.Table, editor: Editor) -> Any:  # noqa: ANN401 - an Arrow column
     """Return why each message cannot be edited; null if it can, or is not to be."""
     if not editor.edits:
         return pa.nulls(rows.num_rows, pa.string())
     is_edited = flags(rows[SELECTED]) & values_among(rows["group_id"], editor.edits)
     edited = rows.select(["message_id", FILE, "group_id"]).filter(pa.array(is_edited))
-    tuned(spark, texts_of(edited[FILE].unique()))
-    faults = edit_faults(spark, archive, edited, editor)
-    places = pc.index_in(rows["message_id"], value_set=faults["message_id"].combine_chunks())
+    faults = edit_faults(engine, archive, edited, editor)
+    places = pc.index_in(rows["message_id"], value_set=combined(faults["message_id"]))
     return faults[EDIT_FAULT].take(places)
 
 
@@ -250,13 +265,15 @@ def _states(
 
 
 def _pending_elsewhere(
+    engine: Engine,
     archive: Archive,
     message_ids: Any,  # noqa: ANN401 - an Arrow column
 ) -> pa.Table:
-    """Read the archive's pending messages with a message group that are no part of the plan."""
+    """Read the archive's other pending messages with a message group. Raises InputError."""
     pending = read_messages(archive).pending()
     pending = pending.select(["message_id", FILE])
     pending = pending.filter(pc.invert(is_in(pending["message_id"], message_ids)))
+    require_memory_for(engine, pending.num_rows)
     columns = (*ORDER_COLUMNS, "queue_url")
     rows = read_archived(archive, pending, columns, with_parked_queue)
     return rows.filter(pc.is_valid(rows["message_group_id"]))

@@ -1,4 +1,4 @@
-"""One Spark task of a redrive or restore: claim messages, send them, write what became of them.
+"""One task of a redrive or restore: claim messages, send them, write what became of them.
 
 In this order: claim, look for the marker ``closing``, send, record. Nothing is sent before its
 claim is durable. So wherever the task dies, the ledger names every message that may be on its way.
@@ -6,7 +6,6 @@ Nothing is sent by a run that somebody has closed, see ``claims``. Only what SQS
 sent.
 """
 
-import gc
 import random
 import time
 from collections import Counter, defaultdict
@@ -20,11 +19,9 @@ from itertools import chain, groupby
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from pyspark import TaskContext
 
 from dlq.archive.ledger.claims import (
     CHUNK_END,
-    POSITION,
     Attempt,
     Claim,
     Ledger,
@@ -36,14 +33,15 @@ from dlq.archive.ledger.claims import (
 )
 from dlq.archive.ledger.disposition import WORK, Disposition
 from dlq.archive.ledger.stop import Stop, StopCause
-from dlq.archive.messages.dead_letter_schema import SENDING_COLUMNS, from_row
+from dlq.archive.messages.dead_letter_schema import from_row
 from dlq.archive.storage.files import Archive
 from dlq.archive.storage.table_parts import arrow_fields
 from dlq.aws.clients import CONCURRENT_CALLS, ClientFactory
+from dlq.engine import ATTEMPT, STOPPED
 from dlq.errors import ArchiveError
 from dlq.plan.edit import EditError
 from dlq.redrive.redrive_values import EXAMPLES, RestoreOptions, Tally
-from dlq.redrive.resolving.editor import CHANGES, Editor
+from dlq.redrive.resolving.editor import Editor
 from dlq.redrive.run_context import RunContext
 from dlq.redrive.sending.rate_limited_queue import GlobalErrorDetector, RateLimitedQueue
 from dlq.redrive.sending.rate_limiter import WINDOW_SECONDS, RateLimiter
@@ -69,12 +67,6 @@ SETTLED = pa.schema({**arrow_fields(Tally), STOP_CAUSE: pa.string()})
 
 TASK = "task"
 """A column: which task sends a row, counted from 0."""
-
-TASK_COLUMNS = (
-    *(*SENDING_COLUMNS, "sent_at", CHANGES, "drain_id"),
-    *("group_id", "disposition", *POSITION, TASK),
-)
-"""What ``SendTask.run`` needs of a row; the others stay where they are."""
 
 _PROGRESS_SECONDS = 2.0
 _LIMIT_SECONDS = 10.0
@@ -167,7 +159,7 @@ class ChunkSender:
     def settle(self, unit: str, chunk: int, items: Sequence[Item]) -> Iterator[list[Settled]]:
         """Send or discard the items of one chunk, claim by claim, in their order.
 
-        The items follow from the run's dispositions, so each task that Spark starts for them sees
+        The items follow from the run's dispositions, so each task that is started for them sees
         the same ones. A claim of this run that is there already was made by an earlier start of
         this task, or by one that goes on: what it says counts, and what it may be sending is left.
 
@@ -353,7 +345,7 @@ class ChunkSender:
 
 @dataclass(frozen=True, slots=True)
 class SendTask:
-    """What each task carries; ``run`` is what Spark calls.
+    """What each task carries; an engine calls ``run``.
 
     Attributes:
         stage: names the sends among those of the run.
@@ -367,20 +359,19 @@ class SendTask:
     windows: Sequence[int] | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Settle the rows of one partition, sorted by ``POSITION`` and id; yield the counts.
+        """Settle the rows of one task, sorted by ``POSITION`` and id; yield the counts.
 
-        What is not counted was not reached. ``read_settled`` reads the rows. Never raises for what
-        SQS or the archive does.
+        A row has ``SENDING_COLUMNS``, ``sent_at``, ``CHANGES``, ``DRAIN_ID``, ``group_id``,
+        ``disposition``, ``POSITION`` and ``TASK``; others do not matter. What is not counted was
+        not reached. ``read_settled`` reads the rows. Never raises for what SQS or the archive does.
         """
-        # As in the replay function: garbage collections took much time and found nothing.
-        gc.set_threshold(50_000)
         rows = (row for batch in batches for row in batch.to_pylist())
         first = next(rows, None)
         if first is None:
             return
         context, task = self.context, first[TASK]
         marker = stop_marker(context.plan_id, context.run_id, self.stage)
-        signals = StopSignals(self.archive, marker, context.lock)
+        signals = StopSignals(self.archive, marker, context.lock, is_abandoned=STOPPED.get())
         folder = progress_folder(context, self.stage)
         counts = _Counts(self.archive, f"{folder}/task-{task:05d}.json")
         if self._may_start(signals):
@@ -406,8 +397,7 @@ class SendTask:
                 # A claim on this machine's own disk would keep nobody else from sending, and a stop
                 # marker would reach nobody.
                 signals.stop_task(Stop(StopCause.ARCHIVE, str(error)))
-        spark_task = TaskContext.get()
-        if spark_task and spark_task.attemptNumber() > 0 and self.windows is not None:
+        if ATTEMPT.get() > 1 and self.windows is not None:
             # What the attempt before this one sent last still counts against the rate.
             signals.wait(WINDOW_SECONDS)
         return not signals.stopped_by

@@ -153,15 +153,23 @@ class StopSignals:
         marker: str,
         lock: LockView | None,
         steady_seconds: Callable[[], float] = steady_seconds,
+        is_abandoned: Callable[[], bool] = lambda: False,
     ) -> None:
         """Observe the stop *marker*, and the archive lock unless there is none.
 
-        *steady_seconds* goes on while the machine sleeps, so that a task looks before it goes on.
+        Args:
+            archive: where they are.
+            marker: see ``stop_marker``.
+            lock: of the run.
+            steady_seconds: goes on while the machine sleeps, so that a task looks before it goes
+                on.
+            is_abandoned: returns whether the engine does not wait for this task any more.
         """
         self._archive = archive
         self._marker = marker
         self._lock = lock and LockObserver(archive, lock, steady_seconds)
         self._steady_seconds = steady_seconds
+        self._is_abandoned = is_abandoned
         self._looking = threading.Lock()
         self._looked_at = float("-inf")
         self._is_stopped = threading.Event()
@@ -201,6 +209,8 @@ class StopSignals:
         self._is_stopped.set()
 
     def _trouble(self) -> Stop | None:
+        if self._is_abandoned():
+            return Stop(StopCause.INTERRUPTED)
         try:
             marker = self._archive.read(self._marker)
         except ArchiveError:

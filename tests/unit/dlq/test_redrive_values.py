@@ -29,7 +29,7 @@ NOTHING: Any = None
 def summary(*tallies: Tally, executed: bool = True) -> RedriveSummary:
     context = RunContext(options(), "p-1", "u")
     sent = {"u": Sent(tallies)}
-    resolved = ResolvedPlan(NOTHING, (), {"u": tallies}, ())
+    resolved = ResolvedPlan(NOTHING, (), {"u": tallies}, 0, ())
     return summarize(PLAN.groups, resolved, context, sent if executed else None)
 
 

@@ -1,9 +1,17 @@
-"""A run whose ids do not fit into memory ends before it reads them."""
+"""A run whose ids or messages do not fit into memory ends before it reads them."""
 
 import pytest
 
 from dlq.errors import InputError
-from dlq.memory import ALWAYS_FIT, BYTES_PER_MESSAGE, available_bytes, require_memory
+from dlq.memory import (
+    ALWAYS_FIT,
+    ALWAYS_SENT_BYTES,
+    BYTES_PER_MESSAGE,
+    BYTES_PER_SENT_BYTE,
+    available_bytes,
+    require_memory,
+    require_memory_to_send,
+)
 
 GIB = 1024**3
 MEMINFO = {"/proc/meminfo": "MemTotal: 8388608 kB\nMemAvailable:    4194304 kB\n"}
@@ -65,3 +73,23 @@ def test_ids_that_do_not_fit_are_refused_with_the_way_on(
         return
     with pytest.raises(InputError, match=f"the ids of {messages:,} messages need about .*--where"):
         require_memory(messages, available)
+
+
+@pytest.mark.parametrize(
+    ("message_bytes", "available", "fits"),
+    [
+        (GIB, None, True),
+        (GIB, GIB * BYTES_PER_SENT_BYTE, True),
+        (GIB, GIB * BYTES_PER_SENT_BYTE - 1, False),
+        (ALWAYS_SENT_BYTES, -1, True),
+        (ALWAYS_SENT_BYTES + 1, -1, False),
+    ],
+)
+def test_messages_that_do_not_fit_are_refused_with_the_way_on(
+    message_bytes: int, available: int | None, fits: bool
+) -> None:
+    if fits:
+        require_memory_to_send(message_bytes, available)
+        return
+    with pytest.raises(InputError, match=r"MiB of messages to send need about .*--limit"):
+        require_memory_to_send(message_bytes, available)

@@ -8,12 +8,12 @@ import pytest
 
 from dlq.archive.messages.dead_letter_schema import to_row
 from dlq.archive.messages.message_store import write_messages
+from dlq.archive.messages.reading import FILE
 from dlq.archive.storage.records import values_of
 from dlq.archive.storage.table_parts import PARTS, parts_of
 from dlq.errors import ArchiveError
 from dlq.redrive.execution import WorkOfTask, write_rows
 from dlq.redrive.ids.columns import DESTINATION, DISPOSITION
-from dlq.redrive.resolving.archived_rows import FILE
 from dlq.redrive.sending.send_task import TASK
 from tests.support.builders import message, queue_url
 from tests.support.id_rows import rows_of
@@ -107,7 +107,7 @@ def test_a_file_that_is_gone_ends_the_task() -> None:
     write_rows(archive, table_of(row("a", path)), FOLDER)
     archive.discard(path)
 
-    with pytest.raises(ArchiveError, match="was there and is gone"):
+    with pytest.raises(ArchiveError, match="is missing; restore it"):
         read_by_a_task(archive, frozenset({"send"}))
 
 
