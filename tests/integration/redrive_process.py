@@ -1,20 +1,41 @@
 """A redrive in a process of its own, to be killed: ``python -m tests.integration.redrive_process``.
 
-Its argument is ``RedriveOptions`` as JSON; so are the counts that it prints, and what stopped it.
+Its arguments are the name of an engine, and ``RedriveOptions`` as JSON. It prints the counts and
+what stopped it as JSON, or that it was interrupted.
 """
 
 import json
 import sys
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from dlq.cli.running import end_process
 from dlq.redrive.redrive import redrive
 from dlq.redrive.redrive_values import RedriveOptions
-from spark_reprocess.session import get_session
+
+if TYPE_CHECKING:
+    from dlq.engine import Engine
+
+
+def engine_of(name: str) -> "Engine":
+    """Start the engine of this name."""
+    if name == "spark":
+        from spark_reprocess.engine import SparkEngine  # noqa: PLC0415 - pyspark loads slowly
+        from spark_reprocess.session import get_session  # noqa: PLC0415 - as above
+
+        return SparkEngine(get_session())
+    from dlq.local_engine import LocalEngine  # noqa: PLC0415 - DuckDB loads slowly
+
+    return LocalEngine()
 
 
 def main() -> None:
-    summary = redrive(get_session(), RedriveOptions(**json.loads(sys.argv[1])))
+    _, name, options = sys.argv
+    try:
+        summary = redrive(engine_of(name), RedriveOptions(**json.loads(options)))
+    except KeyboardInterrupt:
+        print(json.dumps({"interrupted": True}))  # noqa: T201
+        end_process(130)
     counts = sum((Counter(group.counts) for group in summary.groups), Counter[str]())
     cause = summary.stopped_by.cause if summary.stopped_by else None
     print(json.dumps({"counts": counts, "stopped_by": cause}))  # noqa: T201

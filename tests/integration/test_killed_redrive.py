@@ -1,4 +1,4 @@
-"""SIGKILL to the job, driver or workers, at a request that SQS chooses; then the rest.
+"""SIGKILL to a redrive, driver or workers, at a request that SQS chooses; then the rest.
 
 One point; ``make soak`` tries more, and more victims.
 """
@@ -60,7 +60,10 @@ def everybody(family: list[Process]) -> list[Process]:
 
 @dataclass(frozen=True)
 class Point:
-    """Who is killed, at which request, and whether SQS has carried it out by then."""
+    """Who is killed, at which request, and whether SQS has carried it out by then.
+
+    The local engine has one process, which is killed in any case.
+    """
 
     victims: Choice
     request: int
@@ -94,10 +97,13 @@ class Job(Desk):
 
     family: Family = field(default_factory=Family)
 
-    def start(self, *, in_own_group: bool = False, **options: Any) -> "subprocess.Popen[str]":
-        """Start it, as a shell does where it is to have a group of its own, to which Ctrl-C goes.
+    def start(
+        self, engine: str | None = None, *, in_own_group: bool = False, **options: Any
+    ) -> "subprocess.Popen[str]":
+        """Start it, by default on the test's engine.
 
-        A group without its leader is woken by the system: no place for a JVM that is frozen.
+        Start it as a shell does where it is to have a group of its own, to which Ctrl-C goes. A
+        group without its leader is woken by the system: no place for a JVM that is frozen.
         """
         given = {
             "archive": self.archive.root,
@@ -120,7 +126,10 @@ class Job(Desk):
             + QUICK_SPARK["PYSPARK_SUBMIT_ARGS"],
         }
         return subprocess.Popen(
-            [sys.executable, "-m", "tests.integration.redrive_process", json.dumps(given)],
+            [
+                *[sys.executable, "-m", "tests.integration.redrive_process"],
+                *[engine or self.engine.name, json.dumps(given)],
+            ],
             cwd=ROOT,
             env=environment,
             stdout=subprocess.PIPE,
@@ -150,7 +159,40 @@ class Job(Desk):
         return self.world.front.log.count(SEND) == calls
 
     def strike(self, victims: Choice) -> None:
-        send_signal(signal.SIGKILL, victims(self.family.alive()))
+        family = self.family.alive()
+        has_one_process = family == driver(family)
+        send_signal(signal.SIGKILL, family if has_one_process else victims(family))
+
+    def kill_and_end(self, point: Point, engine: str | None = None) -> None:
+        """Kill a run, by default on the test's engine; end it on the test's engine."""
+        self.world.front.faults.add(
+            Fault(Effect.LOSE, SEND, probability=0.03, seed=1),
+            Fault(Effect.THROTTLE, SEND, probability=0.05, seed=2),
+            Fault(Effect.FAIL_ENTRIES, SEND, probability=0.05, seed=3, entries=(1, 7)),
+            Fault(
+                Effect.CALL,
+                SEND,
+                nth=point.request,
+                after=point.after,
+                callback=lambda: self.strike(point.victims),
+            ),
+        )
+        self.start(engine).communicate()
+        wait_until(lambda: not self.family.alive())
+        arrived = self.arrived()
+        abandoned, sent = self.abandoned(), self.recorded(Disposition.SENT)
+
+        assert len(abandoned) <= TASKS
+        assert sent <= set(arrived) <= sent | set(self.in_doubt())
+        assert set(arrived.values()) == {1}
+
+        again = self.run_again()
+        arrived += self.arrived()
+
+        assert again.count("sent") + again.count("sent_before") == MESSAGES
+        assert set(arrived) == {one.message_id for one in self.sent}
+        twice = arrived - Counter(dict.fromkeys(arrived, 1))
+        assert twice <= self.in_doubt()
 
 
 @pytest.fixture
@@ -161,40 +203,22 @@ def job(make_desk: MakeDesk) -> Iterator[Job]:
     job.strike(everybody)
 
 
+@pytest.mark.both_engines
 @pytest.mark.parametrize("point", points(int(os.environ.get("KILL_POINTS", "1"))), ids=str)
 def test_killed_redrive_loses_nothing_and_names_what_may_arrive_twice(
     job: Job, point: Point
 ) -> None:
-    job.world.front.faults.add(
-        Fault(Effect.LOSE, SEND, probability=0.03, seed=1),
-        Fault(Effect.THROTTLE, SEND, probability=0.05, seed=2),
-        Fault(Effect.FAIL_ENTRIES, SEND, probability=0.05, seed=3, entries=(1, 7)),
-        Fault(
-            Effect.CALL,
-            SEND,
-            nth=point.request,
-            after=point.after,
-            callback=lambda: job.strike(point.victims),
-        ),
-    )
-    job.start().communicate()
-    wait_until(lambda: not job.family.alive())
-    arrived = job.arrived()
-    abandoned, sent, in_doubt = job.abandoned(), job.recorded(Disposition.SENT), job.in_doubt()
-
-    assert len(abandoned) <= TASKS
-    assert sent <= set(arrived) <= sent | set(in_doubt)
-    assert set(arrived.values()) == {1}
-
-    again = job.run_again()
-    arrived += job.arrived()
-
-    assert again.count("sent") + again.count("sent_before") == MESSAGES
-    assert set(arrived) == {one.message_id for one in job.sent}
-    twice = arrived - Counter(dict.fromkeys(arrived, 1))
-    assert twice <= job.in_doubt()
+    job.kill_and_end(point)
 
 
+@pytest.mark.both_engines
+def test_redrive_that_was_killed_on_one_engine_ends_on_the_other(job: Job) -> None:
+    other = {"local": "spark", "spark": "local"}[job.engine.name]
+
+    job.kill_and_end(Point(everybody, 45, after=True), other)
+
+
+@pytest.mark.on_spark
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_worker_whose_driver_is_dead_or_frozen_stops_in_good_order(
     job: Job, number: signal.Signals
@@ -222,6 +246,7 @@ def test_worker_whose_driver_is_dead_or_frozen_stops_in_good_order(
     assert job.recorded(Disposition.SENT) == set(job.arrived())
 
 
+@pytest.mark.both_engines
 def test_ctrl_c_stops_in_good_order_and_the_next_run_goes_on(job: Job, capfd: Capture) -> None:
     def press() -> None:
         [process] = driver(job.family.alive())
@@ -243,6 +268,41 @@ def test_ctrl_c_stops_in_good_order_and_the_next_run_goes_on(job: Job, capfd: Ca
 
     assert again.count("sent") + again.count("sent_before") == MESSAGES
     assert before + job.arrived() == Counter(one.message_id for one in job.sent)
+
+
+@pytest.mark.both_engines
+def test_second_ctrl_c_ends_the_run_at_once(job: Job, capfd: Capture) -> None:
+    """What is in doubt then is named; it goes again only if somebody says so."""
+
+    def press() -> None:
+        [process] = driver(job.family.alive())
+        os.killpg(process.pid, signal.SIGINT)
+
+    def press_twice() -> None:
+        press()
+        time.sleep(0.5)
+        press()
+
+    # The calls that are open last for longer than the second press takes.
+    job.world.front.faults.add(
+        Fault(Effect.CALL, SEND, nth=20, callback=press_twice),
+        Fault(Effect.DELAY, SEND, seconds=3.0),
+    )
+    with job.start(in_own_group=True, max_rate=200.0) as process:
+        output, _ = process.communicate()
+    wait_until(lambda: not job.family.alive())
+    before, in_doubt = job.arrived(), job.in_doubt()
+
+    assert process.returncode == 130
+    assert json.loads(output.splitlines()[-1]) == {"interrupted": True}
+    assert "Traceback" not in capfd.readouterr().err
+    assert set(before) <= job.recorded(Disposition.SENT) | set(in_doubt)
+
+    again = job.run_again()
+
+    assert again.count("sent") + again.count("sent_before") == MESSAGES
+    twice = before + job.arrived() - Counter(one.message_id for one in job.sent)
+    assert twice <= in_doubt
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
