@@ -10,23 +10,26 @@ from tests.support.parked_orders import archived, order, plan_of
 
 PROGRAM = """
 import sys
+from importlib.machinery import PathFinder
 
-class NotInstalled:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("pyspark", "py4j", "pandas"):
-            raise ModuleNotFoundError(name, name=name)
+class WithoutSpark(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        is_of_spark = name.partition(".")[0] in ("pyspark", "py4j", "pandas")
+        return None if is_of_spark else PathFinder.find_spec(name, path, target)
 
-sys.meta_path.insert(0, NotInstalled())
+sys.meta_path[sys.meta_path.index(PathFinder)] = WithoutSpark
 from dlq.cli.command import ALL_VERBS, main, running
 failed = [verb for verb in ALL_VERBS if main([verb, "--help"])]
 print("failed:", failed, flush=True)
-show, redrive = ["show", *sys.argv[1:]], ["redrive", *sys.argv[1:3], "--engine", "spark"]
-print("codes:", [main(show), main(redrive)])
+collect = ["collect", "--only", "analyze", *sys.argv[1:3]]
+commands = [["show", *sys.argv[1:]], collect, [*collect, "--engine", "spark"]]
+print("codes:", [main(command) for command in commands])
 running.end_process(0)
 """
 
 
-def test_help_of_every_verb_and_an_export_need_no_spark(tmp_path: Path) -> None:
+def test_help_of_every_verb_an_export_and_an_analysis_need_no_spark(tmp_path: Path) -> None:
     archive = archived(tmp_path, [order(1), order(2)])
     (group,) = plan_of(archive).groups
     out = tmp_path / "out.jsonl"
@@ -41,5 +44,5 @@ def test_help_of_every_verb_and_an_export_need_no_spark(tmp_path: Path) -> None:
         "m-001",
         "m-002",
     ]
-    assert "codes: [0, 2]" in finished.stdout
-    assert f"redrive needs Spark: {SPARK_INSTALL}" in finished.stderr
+    assert "codes: [0, 0, 2]" in finished.stdout
+    assert f"collect needs Spark: {SPARK_INSTALL}" in finished.stderr
