@@ -92,7 +92,7 @@ def spark(
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test with an ``engine`` on the local one; with the marker ``both_engines`` on Spark too.
+    """Run a test with an ``engine`` on the local one; marked ``both_engines`` on Spark too.
 
     The marker ``on_spark`` is for what only a job of Spark does.
     """
@@ -108,11 +108,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start Spark before all else that a test on it needs: its variables stay in the environment."""
+    """Start Spark before all else that a test needs: its variables stay in the environment."""
     for item in items:
-        if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
-            if item.callspec.params.get("engine") == "spark":
-                item.fixturenames = ["started_spark", *item.fixturenames]
+        parameters = getattr(getattr(item, "callspec", None), "params", {})
+        if isinstance(item, pytest.Function) and parameters.get("engine") == "spark":
+            item.fixturenames = ["started_spark", *item.fixturenames]
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ import pytest
 import yaml
 
 from dlq.archive.ledger.erasures import erasures
-from dlq.archive.messages.frames import column_texts, read_archive
 from dlq.archive.storage.files import Archive, open_archive
 from dlq.aws.clients import aws_client
 from dlq.cli.running import main
@@ -40,6 +39,7 @@ from tests.integration.spark_world import (
 )
 from tests.support.approved_plan import approve, planned
 from tests.support.archive_files import unnamed_files
+from tests.support.archived_rows import archived_ids
 from tests.support.builders import NOW, context, message, text
 from tests.support.glue_run import run_on_glue
 from tests.support.small_jobs import ANALYZE, DRAIN
@@ -50,10 +50,6 @@ LATER = "20261122T000000Z-000000"
 def erased(engine: Engine, archive: Archive, *ids: str, **options: object) -> EraseSummary:
     fixed: dict[str, object] = {"execute": True, "reason": "asked to", **options}
     return erase(engine, EraseOptions(archive.root, ids, **fixed))  # type: ignore[arg-type]
-
-
-def ids_in(engine: Engine, archive: Archive) -> list[str]:
-    return sorted(column_texts(read_archive(engine, archive).select("message_id")))
 
 
 def everything(archive: Archive) -> bytes:
@@ -75,7 +71,7 @@ def test_every_copy_of_a_dead_letter_goes_and_plans_go_on_with_the_rest(
     summary = erased(engine, archive, "m-jane", "m-nobody")
 
     assert (summary.messages, summary.rows, summary.unknown_ids) == (2, 3, ("m-nobody",))
-    assert ids_in(engine, archive) == ["m-000", "m-002", "m-004", "m-006"]
+    assert archived_ids(archive) == ["m-000", "m-002", "m-004", "m-006"]
     assert b"Jane" not in everything(archive)
     left = {path.split("/")[2] for path in archive.list("reports")}
     assert left == {"plan.yaml", "messages.parquet"}
@@ -96,10 +92,10 @@ def test_condition_is_not_written_down(engine: Engine, tmp_path: Path, capsys: C
 
     assert main(argv) == 0
     assert "dry run: nothing was erased" in capsys.readouterr().out
-    assert len(ids_in(engine, archive)) == 4
+    assert len(archived_ids(archive)) == 4
     assert main([*argv, "--execute", "--reason", "asked to"]) == 0
     assert "erased 1 rows" in capsys.readouterr().out
-    assert ids_in(engine, archive) == ["m-000", "m-001", "m-002"]
+    assert archived_ids(archive) == ["m-000", "m-001", "m-002"]
     assert b"like" not in everything(archive)
     assert main(argv[:3]) == 2
     assert "needs --id or --where or --older-than-days" in capsys.readouterr().err
@@ -173,7 +169,7 @@ def test_no_file_of_the_archive_quotes_an_erased_message_or_a_condition(
     erase_words = ("--where", BY_NAME, "--execute", "--reason", "request 17")
     assert main(["erase", "--archive", archive.root, *erase_words]) == 0
 
-    assert len(ids_in(engine, archive)) == 1
+    assert len(archived_ids(archive)) == 1
     assert [path for path, one in texts(archive).items() if NAME in one] == []
     logged = capfd.readouterr()
     assert NAME not in logged.out + logged.err
@@ -273,7 +269,7 @@ def test_recorded_failures_go_by_every_id_that_is_known(
 
     assert main([*argv, "--failure-table", "no-such-table", "--execute"]) == 2
     assert "--failure-table no-such-table: ResourceNotFound" in capsys.readouterr().err
-    assert len(ids_in(engine, archive)) == 2
+    assert len(archived_ids(archive)) == 2
     assert main([*argv, "--failure-table", table]) == 0
     printed = capsys.readouterr().out
     assert "4 recorded failures in the failure table\ndry run: nothing was erased" in printed

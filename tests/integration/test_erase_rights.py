@@ -18,6 +18,7 @@ from dlq.archive.messages.message_store import write_messages
 from dlq.archive.storage.files import open_archive
 from dlq.aws.clients import aws_client
 from dlq.cli.running import main
+from dlq.local_engine import LocalEngine
 from dlq.stack.glue_runs import store_command
 from dlq_replay.wire.message import Message
 from tests.contract.permissions import Call, is_allowed
@@ -63,7 +64,7 @@ class Erased:
 
 
 @pytest.fixture(scope="module")
-def erased(started_spark: Spark) -> Erased:
+def erased() -> Erased:
     with serve_recorded_aws() as aws, pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ENDPOINT_URL", aws.url)
         patch.setenv("AWS_ENDPOINT_URL_S3", aws.url)
@@ -82,7 +83,7 @@ def erased(started_spark: Spark) -> Erased:
         drained("20261121T000001Z-aaaaaa", parked(0), jane)
         with_jane = drained("20261121T000002Z-bbbbbb", jane, parked(2))
         without = drained("20261121T000003Z-cccccc", parked(4))
-        report = f"reports/{analyzed(started_spark, archive).plan_id}"
+        report = f"reports/{analyzed(LocalEngine(), archive).plan_id}"
         for path in (with_jane, without, f"{report}/report.html"):
             s3.delete_object(Bucket=bucket, Key=f"archive/{path}")
         create_failure_table(dynamodb, "failures")

@@ -10,7 +10,6 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from dlq.archive.messages.frames import read_archive
 from dlq.archive.storage.files import open_archive
 from dlq.drain.drain import DrainOptions, drain
 from dlq.engine import Engine
@@ -20,6 +19,7 @@ from local_sqs.model import SqsModel
 from local_sqs.model_queue import ModelQueue
 from local_sqs.server import serve_in_thread
 from tests.integration.client_at import client_at
+from tests.support.archived_rows import archived_ids
 from tests.support.builders import entry
 from tests.support.needs import needs_proc
 from tests.support.processes import Family
@@ -88,8 +88,7 @@ def test_killed_job_is_completed_by_the_next(
         assert summary.stopped_by == ()
         assert waiting() == set()
     assert _archived(tmp_path) == sent
-    rows = read_archive(engine, open_archive(str(tmp_path))).select("message_id").collect()
-    assert sorted(row["message_id"] for row in rows) == sorted(sent)
+    assert archived_ids(open_archive(str(tmp_path))) == sorted(sent)
 
 
 def _archived(folder: Path) -> set[str]:

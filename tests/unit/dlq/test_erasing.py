@@ -22,7 +22,6 @@ from dlq.archive.ledger.erasures import Erasure, erasures, mark_done, record_era
 from dlq.archive.ledger.run_results import write_result_files
 from dlq.archive.lock import LockHolder, LockUse, archive_lock
 from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA, to_row
-from dlq.archive.messages.frames import read_files
 from dlq.archive.messages.message_index import find_rows
 from dlq.archive.messages.message_store import (
     FILE_MESSAGES,
@@ -33,6 +32,7 @@ from dlq.archive.messages.message_store import (
     rows_named,
     write_messages,
 )
+from dlq.archive.messages.reading import read_files_work
 from dlq.archive.storage.files import Archive, open_archive
 from dlq.archive.storage.local import LocalArchive
 from dlq.aws.actor import Caller
@@ -48,6 +48,7 @@ from dlq.erase.erase import (
 from dlq.errors import ArchiveError, BusyError, InputError
 from dlq.inspect.show import ShowOptions, show
 from dlq.inspect.status import StatusOptions, status
+from dlq.local_engine import LocalEngine
 from dlq.plan.edit import Edit
 from dlq.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from dlq.plan.reading import read_plan
@@ -306,7 +307,7 @@ def test_broken_file_is_an_error_with_its_name_and_stays(
     for read in (
         lambda: remove_messages(archive, D1, {"a"}, lambda: None),
         lambda: find_rows(archive, {"a"}),
-        lambda: list(read_files(archive, ["message_id"], [path])),
+        lambda: LocalEngine().run(read_files_work(archive, [path], ["message_id"], 1)),
         lambda: erased(archive, "a"),
     ):
         with pytest.raises(ArchiveError, match=f"{path} cannot be read .* restore it or take it"):

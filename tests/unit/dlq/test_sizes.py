@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from dlq.archive.ledger.disposition import Disposition
-from dlq.archive.messages.message_store import message_files, rows_by_file
 from dlq.archive.storage.files import Archive
 from dlq.inspect import sizes
 from dlq.inspect.sizes import Size, size_of_archive, size_of_pending, size_of_plan
 from dlq.plan.plan import Action
+from tests.support.archived_rows import archived_rows
 from tests.support.ledgers import settle
 from tests.support.parked_orders import archived, order, plan_of
 
@@ -21,12 +21,7 @@ def archive(tmp_path: Path) -> Archive:
 
 
 def bytes_in(archive: Archive) -> int:
-    bodies = [
-        body
-        for _, rows in rows_by_file(archive, message_files(archive), ["body"])
-        for body in rows["body"].to_pylist()
-    ]
-    return sum(len(body.encode()) for body in bodies)
+    return sum(len(row["body"].encode()) for row in archived_rows(archive))
 
 
 def test_an_archive_has_the_messages_of_its_files_and_the_bytes_of_their_bodies(
