@@ -283,13 +283,14 @@ def _most_frequent(group_ids: Any, values: Any) -> pa.Table:  # noqa: ANN401 - A
     """Return ``group_id, value, count`` of the most frequent values of each group."""
     grouped = pa.table({"group_id": group_ids, "value": values}).group_by(["group_id", "value"])
     counted = grouped.aggregate([([], "count_all")]).rename_columns(["group_id", "value", "count"])
-    counts: Any = counted["count"]
+    negative: Any = pc.multiply(counted["count"], pa.scalar(-1))
+    texts: Any = counted["value"]
     order = in_order_of(
         {
             "group_id": counted["group_id"],
-            "count": pc.negate(counts),
+            "count": negative,
             "is_known": counted["value"].is_valid().cast(pa.int8()),
-            "value": pc.fill_null(counted["value"], ""),
+            "value": texts.fill_null(""),
         }
     )
     ordered = counted.take(arrow(order))

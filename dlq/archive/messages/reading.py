@@ -76,7 +76,7 @@ def _wanted(messages: pa.Table) -> list[dict[str, Any]]:
     counts = {row["values"]: row["counts"] for row in pc.value_counts(paths).to_pylist()}
     partly = [path for path, count in counts.items() if rows_named(path) != count]
 
-    ids = pa.table({FILE: paths, "message_id": messages["message_id"]})
+    ids = messages.select(["message_id"]).append_column(FILE, paths)
     grouped = ids.filter(is_in(paths, partly)).group_by(FILE).aggregate([("message_id", "list")])
     ids_in = {row[FILE]: row["message_id_list"] for row in grouped.to_pylist()}
     return [{FILE: path, "message_ids": ids_in.get(path)} for path in sorted(counts)]
