@@ -26,13 +26,13 @@ from dlq.archive.messages.message_index import table_folder
 from dlq.archive.messages.message_store import FILE_MESSAGES, drain_folder
 from dlq.archive.storage.files import Archive, open_archive
 from dlq.archive.storage.table_parts import parquet_bytes, write_whole
+from dlq.ids.order import with_chunks
+from dlq.ids.origins import Queues
+from dlq.ids.steps import drawn_step
 from dlq.local_engine import LocalEngine
 from dlq.memory import BYTES_PER_MESSAGE
 from dlq.plan.plan import Action, Plan, PlannedGroup, Snapshot
 from dlq.redrive.execution import write_rows
-from dlq.redrive.ids.order import with_chunks
-from dlq.redrive.ids.origins import Queues
-from dlq.redrive.ids.steps import drawn_step
 from dlq.redrive.redrive_values import RedriveOptions
 from dlq.redrive.resolving.editor import Editor
 from dlq.redrive.resolving.resolve import dispositions_of_plan, resolve

@@ -16,12 +16,13 @@ SQS, files or the terminal:
                 ``group_records``: what is remembered of groups
 ``plan/``       plan.yaml as a value, read with every fault named, and as a text; edits of one
                 message; the steps of a ramp
+``ids/``        rules about messages by their ids: what a run does with each, in which order
 ``report/``     the HTML page of an analysis
 ``explain/``    the verb analyze: ``signature/`` of one failure, ``groups``, ``leads/`` to a cause,
                 ``logs/`` of consumers; ``analyze`` * writes the report
 ``drain/`` *    the verb: one task (``drain_task``), and the tasks together (``drain``)
-``redrive/`` *  the verb: ``redrive`` is the pipeline: ``resolving/``, by the rules in ``ids/``,
-                ``execution``, ``sending/``; ``restore``; ``watch``: what comes back
+``redrive/`` *  the verb: ``redrive`` is the pipeline: ``resolving/``, ``execution``, ``sending/``;
+                ``restore``; ``watch``: what comes back
 ``inspect/``    the verbs ``status``, ``groups`` and ``show``
 ``erase/`` *    the verb: out of the archive, with the reports that quote it
 ``run`` *       the verb for a schedule: drain, analyze, apply a policy, redrive

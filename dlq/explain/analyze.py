@@ -54,12 +54,12 @@ from dlq.explain.signature.mask import Masks, compile_masks
 from dlq.explain.signature.signature import Reasons
 from dlq.explain.triage import GroupMemory, after_analysis
 from dlq.figures import counted
+from dlq.ids.columns import texts_of
 from dlq.memory import available_bytes, require_memory
 from dlq.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from dlq.plan.policy import Policy, Rule, read_policy
 from dlq.plan.yaml_text import Fault, refuse
 from dlq.progress import Progress, silent
-from dlq.redrive.ids.columns import texts_of
 from dlq.report.page import render_page
 from dlq.sql.allowed import WHERE, check_sql, named_columns
 

@@ -26,8 +26,8 @@ from dlq.archive.storage.files import Archive
 from dlq.engine import Engine, Work
 from dlq.explain.grouping import OTHERS, Grouping
 from dlq.explain.signature.signature import PARKED_BY_SQS, SIGNED, Reasons, keys_of
-from dlq.redrive.ids.columns import Numbers, arrow, in_order_of, numbered_values, texts_of
-from dlq.redrive.ids.order import runs_of
+from dlq.ids.columns import Numbers, arrow, in_order_of, numbered_values, texts_of
+from dlq.ids.order import runs_of
 
 SLIM_COLUMNS = (
     "message_id",

@@ -35,8 +35,8 @@ from dlq.explain.logs.reading import (
 )
 from dlq.explain.signature.mask import Masks
 from dlq.explain.signature.signature import SIGNED, keys_of
-from dlq.redrive.ids.columns import Numbers, arrow, numbered_values, texts_of
-from dlq.redrive.ids.order import runs_of
+from dlq.ids.columns import Numbers, arrow, numbered_values, texts_of
+from dlq.ids.order import runs_of
 from dlq_replay.text.normalization import mask_error
 
 MOST_LETTERS = 100_000

@@ -16,7 +16,7 @@ from dlq.archive.messages.message_index import table_folder
 from dlq.archive.messages.reading import FILE
 from dlq.archive.storage.files import Archive
 from dlq.archive.storage.table_parts import write_whole
-from dlq.redrive.ids.order import with_positions
+from dlq.ids.order import with_positions
 
 FOR_PEOPLE = ("first_id", "sent_at", "receive_count", "body_bytes")
 """Columns for ``message_index``: no verb of a plan needs them."""

@@ -40,11 +40,7 @@ from dlq.aws.actor import caller
 from dlq.aws.clients import ClientFactory, Limit, region_of
 from dlq.engine import Engine, Exchange, Work
 from dlq.errors import ArchiveError
-from dlq.interrupts import asking_to_stop
-from dlq.memory import available_bytes, require_memory_to_send
-from dlq.plan.plan import Action, PlannedGroup
-from dlq.progress import HowFar, Progress, repeating
-from dlq.redrive.ids.columns import (
+from dlq.ids.columns import (
     DESTINATION,
     DETAIL,
     DISPOSITION,
@@ -54,8 +50,12 @@ from dlq.redrive.ids.columns import (
     texts_of,
     values_among,
 )
-from dlq.redrive.ids.counts import counted_by
-from dlq.redrive.ids.order import runs_of
+from dlq.ids.counts import counted_by
+from dlq.ids.order import runs_of
+from dlq.interrupts import asking_to_stop
+from dlq.memory import available_bytes, require_memory_to_send
+from dlq.plan.plan import Action, PlannedGroup
+from dlq.progress import HowFar, Progress, repeating
 from dlq.redrive.redrive_values import (
     EXAMPLES,
     GroupOutcome,

@@ -19,10 +19,10 @@ from dlq.aws.actor import text_of
 from dlq.aws.clients import ClientFactory, sqs_client
 from dlq.errors import InputError
 from dlq.explain.signature.mask import Masks, compile_masks
+from dlq.ids.origins import Queues
 from dlq.plan.plan import Action, Plan
 from dlq.plan.plan_file import find_plan
 from dlq.plan.reading import SqlCheck
-from dlq.redrive.ids.origins import Queues
 from dlq.redrive.readings import Probe, find_probes
 from dlq.redrive.redrive_values import GroupOutcome, RedriveOptions, RedriveSummary
 from dlq.redrive.resolving.queues import find_queues

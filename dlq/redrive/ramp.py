@@ -33,6 +33,20 @@ from dlq.archive.storage.table_parts import read_whole, write_whole
 from dlq.aws.clients import returns_table
 from dlq.errors import ArchiveError, BusyError
 from dlq.explain.triage import GroupMemory, Statement, is_group_id
+from dlq.ids.columns import (
+    DESTINATION,
+    DISPOSITION,
+    code_of,
+    disposition_codes,
+    have_disposition,
+    texts_of,
+    values_among,
+    with_column,
+    with_disposition_codes,
+)
+from dlq.ids.counts import counted_by
+from dlq.ids.order import with_chunks, with_waiting
+from dlq.ids.steps import drawn_step
 from dlq.plan.ramp import (
     LOOKS_A_MINUTE,
     PATIENCE_MINUTES,
@@ -52,20 +66,6 @@ from dlq.redrive.execution import (
     not_reached,
     write_rows,
 )
-from dlq.redrive.ids.columns import (
-    DESTINATION,
-    DISPOSITION,
-    code_of,
-    disposition_codes,
-    have_disposition,
-    texts_of,
-    values_among,
-    with_column,
-    with_disposition_codes,
-)
-from dlq.redrive.ids.counts import counted_by
-from dlq.redrive.ids.order import with_chunks, with_waiting
-from dlq.redrive.ids.steps import drawn_step
 from dlq.redrive.readings import Probe
 from dlq.redrive.redrive_values import Sent, Tally
 from dlq.redrive.run_context import RunContext

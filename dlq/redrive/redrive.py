@@ -30,6 +30,7 @@ from dlq.aws.clients import (
 from dlq.engine import Engine
 from dlq.explain.signature.payload import pointer_in_attributes, unwrap
 from dlq.figures import counted
+from dlq.ids.columns import have_disposition
 from dlq.plan.ramp import LOOKS_A_MINUTE, Forecast, Steps, step_sizes
 from dlq.progress import Progress, silent
 from dlq.redrive.execution import (
@@ -40,7 +41,6 @@ from dlq.redrive.execution import (
     not_reached,
     summarize,
 )
-from dlq.redrive.ids.columns import have_disposition
 from dlq.redrive.preparation import prepare, stopped_note
 from dlq.redrive.ramp import Ramp
 from dlq.redrive.readings import (

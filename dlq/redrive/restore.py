@@ -19,18 +19,18 @@ from dlq.archive.messages.reading import FILE
 from dlq.archive.storage.files import MESSAGES, Archive, open_archive
 from dlq.aws.clients import require_queue, sqs_client, sqs_sender
 from dlq.engine import Engine
-from dlq.plan.plan import Action, PlannedGroup
-from dlq.progress import Progress, silent
-from dlq.redrive.execution import TaskRunner, begin, end, summarize
-from dlq.redrive.ids.columns import EDIT_FAULT, values_among, with_column
-from dlq.redrive.ids.dispositions import with_dispositions, with_states
-from dlq.redrive.ids.order import (
+from dlq.ids.columns import EDIT_FAULT, values_among, with_column
+from dlq.ids.dispositions import with_dispositions, with_states
+from dlq.ids.order import (
     keep_groups_whole,
     with_chunks,
     with_positions,
     with_waiting,
 )
-from dlq.redrive.ids.origins import Queues
+from dlq.ids.origins import Queues
+from dlq.plan.plan import Action, PlannedGroup
+from dlq.progress import Progress, silent
+from dlq.redrive.execution import TaskRunner, begin, end, summarize
 from dlq.redrive.redrive_values import RedriveSummary, RestoreOptions
 from dlq.redrive.resolving.resolve import (
     read_rows,

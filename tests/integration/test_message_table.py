@@ -16,10 +16,10 @@ from dlq.archive.messages.reading import FILE
 from dlq.archive.storage.files import Archive
 from dlq.archive.storage.table_parts import table_digest
 from dlq.errors import InputError
+from dlq.ids.order import with_positions
 from dlq.local_engine import LocalEngine
 from dlq.plan.plan import Plan
 from dlq.plan.reading import read_plan
-from dlq.redrive.ids.order import with_positions
 from tests.integration.desk import MakeDesk, standard
 from tests.integration.spark_world import analyzed, archive_of, parked
 from tests.support.approved_plan import numbered_by_the_rule, planned

@@ -10,19 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlq.archive.ledger.disposition import WORK, Disposition
-from dlq.redrive.ids.columns import (
+from dlq.ids.columns import (
     DESTINATION,
     DETAIL,
     DISPOSITION,
     PARKED_QUEUE,
     texts_of,
 )
-from dlq.redrive.ids.dispositions import with_dispositions, with_states
-from dlq.redrive.ids.limit import limited
-from dlq.redrive.ids.order import keep_groups_whole, with_chunks, with_waiting
-from dlq.redrive.ids.origins import Queues, with_origins
-from dlq.redrive.ids.room import with_room
-from dlq.redrive.ids.steps import drawn_step
+from dlq.ids.dispositions import with_dispositions, with_states
+from dlq.ids.limit import limited
+from dlq.ids.order import keep_groups_whole, with_chunks, with_waiting
+from dlq.ids.origins import Queues, with_origins
+from dlq.ids.room import with_room
+from dlq.ids.steps import drawn_step
 from tests.support.builders import queue_url
 from tests.support.id_rows import dispositions_in
 from tests.support.random_plans import RandomPlans, random_plans

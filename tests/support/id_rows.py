@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from dlq.archive.ledger.disposition import Disposition
 from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA
-from dlq.redrive.ids.columns import (
+from dlq.ids.columns import (
     DESTINATION,
     DETAIL,
     DISPOSITION,

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA
-from dlq.redrive.ids.columns import EDIT_FAULT, SELECTED
+from dlq.ids.columns import EDIT_FAULT, SELECTED
 from tests.support.builders import NOW, queue_arn, queue_url
 
 Row = dict[str, Any]

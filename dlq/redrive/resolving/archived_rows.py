@@ -23,7 +23,7 @@ from dlq.archive.messages.message_store import (
 from dlq.archive.messages.reading import DRAIN_ID, FILE
 from dlq.archive.storage.files import Archive
 from dlq.archive.storage.records import missing
-from dlq.redrive.ids.columns import Mask, Numbers, arrow, texts_of, with_column
+from dlq.ids.columns import Mask, Numbers, arrow, texts_of, with_column
 
 Reduction = Callable[[pa.Table], pa.Table]
 

@@ -15,9 +15,9 @@ from dlq.archive.messages.dead_letter_schema import from_row
 from dlq.engine import CHANGES, AttributeSql
 from dlq.explain.signature.mask import Masks
 from dlq.figures import cut
+from dlq.ids.columns import EDIT_FAULT
 from dlq.plan.edit import AttributeChange, Edit, EditError
 from dlq.plan.json_text import JsonTextError, read_json, write_indented
-from dlq.redrive.ids.columns import EDIT_FAULT
 from dlq_replay.rules.outgoing import has_room_for_redrive
 from dlq_replay.rules.policy import MAX_MESSAGE_BYTES
 from dlq_replay.wire.attributes import MAX_ATTRIBUTES, MessageAttribute

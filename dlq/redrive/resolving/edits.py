@@ -18,8 +18,7 @@ from dlq.archive.messages.reading import DRAIN_ID, FILE, partition_count
 from dlq.archive.storage.files import Archive
 from dlq.engine import GROUP_ID, Engine, Work
 from dlq.explain.signature.mask import Masks
-from dlq.plan.edit import Edit
-from dlq.redrive.ids.columns import (
+from dlq.ids.columns import (
     arrow,
     have_disposition,
     in_order_of,
@@ -27,7 +26,8 @@ from dlq.redrive.ids.columns import (
     values_among,
     with_column,
 )
-from dlq.redrive.ids.order import runs_of
+from dlq.ids.order import runs_of
+from dlq.plan.edit import Edit
 from dlq.redrive.resolving.archived_rows import read_beside
 from dlq.redrive.resolving.editor import (
     FAULTS,

@@ -11,7 +11,7 @@ from dlq.aws.clients import (
     require_queue,
     require_queue_url,
 )
-from dlq.redrive.ids.origins import Queues
+from dlq.ids.origins import Queues
 from dlq.redrive.redrive_values import RedriveOptions
 from dlq_replay.errors import QueueError
 from dlq_replay.rules.policy import MAX_MESSAGE_BYTES

@@ -1,6 +1,6 @@
 """Resolves a plan: finds and counts the disposition of each of its messages. Sends nothing.
 
-Ids, and what else the rules need, are read as Arrow tables; see ``redrive.ids`` for the rules. Only
+Ids, and what else the rules need, are read as Arrow tables; see ``ids`` for the rules. Only
 what needs bodies is found by an engine: which messages a condition takes, and which cannot be
 edited.
 """
@@ -27,9 +27,7 @@ from dlq.archive.storage.files import Archive
 from dlq.engine import Engine
 from dlq.errors import InputError
 from dlq.figures import counted
-from dlq.memory import available_bytes, require_memory
-from dlq.plan.plan import Plan
-from dlq.redrive.ids.columns import (
+from dlq.ids.columns import (
     DESTINATION,
     DISPOSITION,
     EDIT_FAULT,
@@ -42,17 +40,19 @@ from dlq.redrive.ids.columns import (
     values_among,
     with_column,
 )
-from dlq.redrive.ids.counts import causes_of_problems, counted_by
-from dlq.redrive.ids.dispositions import with_dispositions, with_states
-from dlq.redrive.ids.limit import limited
-from dlq.redrive.ids.order import keep_groups_whole, with_chunks, with_waiting
-from dlq.redrive.ids.origins import (
+from dlq.ids.counts import causes_of_problems, counted_by
+from dlq.ids.dispositions import with_dispositions, with_states
+from dlq.ids.limit import limited
+from dlq.ids.order import keep_groups_whole, with_chunks, with_waiting
+from dlq.ids.origins import (
     ORIGIN_COLUMNS,
     Queues,
     with_origins,
     with_parked_queue,
 )
-from dlq.redrive.ids.room import ROOM_COLUMNS, with_room
+from dlq.ids.room import ROOM_COLUMNS, with_room
+from dlq.memory import available_bytes, require_memory
+from dlq.plan.plan import Plan
 from dlq.redrive.redrive_values import EXAMPLES, RedriveOptions, ResendOptions, Tally
 from dlq.redrive.resolving.archived_rows import read_archived
 from dlq.redrive.resolving.editor import Editor

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dlq.archive.messages.message_store import combined
-from dlq.redrive.ids.columns import HAS_ROOM, SIZE_BYTES, Numbers, values_among
+from dlq.ids.columns import HAS_ROOM, SIZE_BYTES, Numbers, values_among
 from dlq_replay.wire.attributes import MAX_ATTRIBUTES
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, CONTEXT_MAX_BYTES
 from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dlq.archive.ledger.disposition import Disposition
-from dlq.redrive.ids.columns import (
+from dlq.ids.columns import (
     DETAIL,
     DISPOSITION,
     arrow,

@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dlq.redrive.ids.columns import (
+from dlq.ids.columns import (
     DESTINATION,
     DETAIL,
     DISPOSITION,
@@ -16,7 +16,7 @@ from dlq.redrive.ids.columns import (
     SELECTED,
     STATE,
 )
-from dlq.redrive.ids.dispositions import with_dispositions, with_states
+from dlq.ids.dispositions import with_dispositions, with_states
 
 WORST = {
     STATE: "sent",

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA
-from dlq.redrive.ids.columns import HAS_ROOM
-from dlq.redrive.ids.room import ROOM_COLUMNS, with_room
+from dlq.ids.columns import HAS_ROOM
+from dlq.ids.room import ROOM_COLUMNS, with_room
 
 SCHEMA = pa.schema([ARROW_SCHEMA.field(name) for name in ROOM_COLUMNS])
 LEAST_BYTES = 1024 + 64

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from dlq.archive.ledger.claims import POSITION
 from dlq.archive.ledger.disposition import WORK, Disposition
-from dlq.redrive.ids.columns import (
+from dlq.ids.columns import (
     Numbers,
     arrow,
     code_of,

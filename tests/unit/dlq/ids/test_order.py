@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from dlq.redrive.ids.columns import DETAIL, DISPOSITION, PARKED_QUEUE
-from dlq.redrive.ids.order import keep_groups_whole, with_positions, with_waiting
+from dlq.ids.columns import DETAIL, DISPOSITION, PARKED_QUEUE
+from dlq.ids.order import keep_groups_whole, with_positions, with_waiting
 from tests.support.id_rows import column_of, dispositions_in, rows_of
 
 

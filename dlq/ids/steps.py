@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from dlq.archive.ledger.disposition import Disposition
 from dlq.archive.messages.message_store import combined
-from dlq.redrive.ids.columns import (
+from dlq.ids.columns import (
     Mask,
     Numbers,
     arrow,
@@ -18,7 +18,7 @@ from dlq.redrive.ids.columns import (
     in_order_of,
     numbered_values,
 )
-from dlq.redrive.ids.order import (
+from dlq.ids.order import (
     in_order_of_arrival,
     lanes_of,
     runs_of,

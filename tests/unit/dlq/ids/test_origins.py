@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 
 from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA
-from dlq.redrive.ids.columns import (
+from dlq.ids.columns import (
     DESTINATION,
     HINDRANCE,
     HINDRANCE_DETAIL,
     PARKED_QUEUE,
 )
-from dlq.redrive.ids.origins import (
+from dlq.ids.origins import (
     ORIGIN_COLUMNS,
     Queues,
     parked_queue_of,

@@ -4,8 +4,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from dlq.redrive.ids.columns import DISPOSITION
-from dlq.redrive.ids.steps import drawn_step
+from dlq.ids.columns import DISPOSITION
+from dlq.ids.steps import drawn_step
 from tests.support.id_rows import column_of, rows_of
 
 

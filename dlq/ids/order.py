@@ -17,7 +17,7 @@ from dlq.archive.ledger.claims import CHUNK_MESSAGES
 from dlq.archive.ledger.disposition import WORK, Disposition
 from dlq.archive.messages.dead_letter_schema import ORDER_COLUMNS
 from dlq.archive.messages.message_store import combined
-from dlq.redrive.ids.columns import (
+from dlq.ids.columns import (
     DETAIL,
     PARKED_QUEUE,
     Mask,

@@ -3,8 +3,8 @@
 from typing import Any
 
 from dlq.archive.ledger.disposition import Disposition
-from dlq.redrive.ids.columns import DETAIL, DISPOSITION
-from dlq.redrive.ids.counts import Cause, causes_of_problems, counted_by
+from dlq.ids.columns import DETAIL, DISPOSITION
+from dlq.ids.counts import Cause, causes_of_problems, counted_by
 from tests.support.id_rows import rows_of
 
 

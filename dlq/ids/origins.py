@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from dlq.archive.ledger.disposition import Disposition
 from dlq.archive.messages.message_store import combined
-from dlq.redrive.ids.columns import (
+from dlq.ids.columns import (
     DESTINATION,
     HINDRANCE,
     HINDRANCE_DETAIL,

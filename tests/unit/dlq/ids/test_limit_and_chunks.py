@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from dlq.archive.ledger.disposition import WORK, Disposition
-from dlq.redrive.ids.limit import limited
-from dlq.redrive.ids.order import with_chunks
+from dlq.ids.limit import limited
+from dlq.ids.order import with_chunks
 from tests.support.id_rows import column_of, dispositions_in, rows_of
 
 

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from dlq.archive.ledger.disposition import Disposition
 from dlq.archive.messages.message_store import combined
-from dlq.redrive.ids.columns import (
+from dlq.ids.columns import (
     DETAIL,
     EDIT_FAULT,
     HAS_ROOM,
