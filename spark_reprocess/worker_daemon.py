@@ -9,8 +9,9 @@ import gc
 import pandas as pd  # noqa: F401 - Arrow loads it for the first list
 from pyspark import daemon
 
-import dlq.archive.messages.reading
-import dlq.drain.drain  # noqa: F401
+import dlq.drain.drain
+import dlq.explain.analyze
+import dlq.redrive.redrive  # noqa: F401
 import spark_reprocess.engine  # noqa: F401
 
 if __name__ == "__main__":

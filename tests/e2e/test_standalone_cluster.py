@@ -12,11 +12,13 @@ from pathlib import Path
 
 import boto3
 import pyspark
+import pytest
 
 from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.wire.message import SendEntry
 from local_sqs.server import serve_in_thread
 from tests.integration.spark_world import bodies, receive_all
+from tests.support.served import served_aws
 from tests.support.small_jobs import QUICK_JVM, REDRIVE_ALL
 
 ROOT = Path(__file__).parents[2]
@@ -72,7 +74,21 @@ def cluster(sqs_url: str, folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
         yield url, environment
 
 
-def test_the_packed_job_brings_every_message_back(tmp_path: Path) -> None:
+@pytest.fixture(params=["folder", "s3"])
+def archive(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """An archive that all machines share: a folder, or a prefix of a bucket."""
+    if request.param == "folder":
+        yield str(tmp_path / "archive")
+        return
+    with served_aws() as url:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", url)
+        boto3.client("s3").create_bucket(Bucket="dead-letters")
+        yield "s3://dead-letters/archive"
+
+
+def test_the_packed_job_brings_every_message_back(tmp_path: Path, archive: str) -> None:
     subprocess.run([sys.executable, ROOT / "scripts" / "package_job.py", tmp_path], check=True)
     sent = [json.dumps({"type": "Order", "id": number}) for number in range(MESSAGES)]
     policy = tmp_path / "policy.yaml"
@@ -93,7 +109,7 @@ def test_the_packed_job_brings_every_message_back(tmp_path: Path) -> None:
                 *("--conf", f"spark.executor.extraJavaOptions={QUICK_JVM}"),
                 *("--conf", "spark.sql.codegen.wholeStage=false"),
                 *("--py-files", tmp_path / "spark_reprocess.zip", tmp_path / "spark_job.py"),
-                *("run", "--archive", str(tmp_path / "archive")),
+                *("run", "--archive", archive),
                 *("--parked-queue-url", parked.url, "--to-queue-url", main.url),
                 *("--policy", str(policy), "--execute", "--reason", "it is fixed"),
                 "--json",

@@ -166,10 +166,10 @@ def test_a_stopped_group_is_answered_with_what_lets_it_go_on(
     assert archive.list("runs") == []
 
 
-def test_what_is_decided_again_is_for_spark(
+def test_what_is_decided_again_needs_an_engine(
     archive: Archive, main_queue: SqsQueue, stopped: str, capsys: Capture
 ) -> None:
     assert main(["decide", "--archive", archive.root, stopped, "redrive"]) == 0
 
-    with pytest.raises(pytest.fail.Exception, match="Spark is started"):
+    with pytest.raises(pytest.fail.Exception, match="an engine is started"):
         main(["redrive", "--archive", archive.root, "--main-queue-url", main_queue.url])
