@@ -16,7 +16,7 @@ from dlq.archive.ledger.open_set import first_rows_of
 from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA
 from dlq.archive.messages.message_store import drain_ids
 from dlq.archive.messages.reading import read_messages_work
-from dlq.cli.running import main
+from dlq.cli.command import main
 from dlq.engine import Engine
 from dlq.errors import InputError
 from dlq.explain import analyze, groups
@@ -285,6 +285,7 @@ def test_first_lead_is_the_cause_and_its_condition_selects_it(
     assert rows.num_rows == sum(one.fault == faults[0].name for one in letters)
 
 
+@pytest.mark.on_spark
 @pytest.mark.parametrize(
     ("where", "sentence"),
     [
@@ -298,7 +299,8 @@ def test_wrong_condition_is_one_sentence_without_a_body(
 ) -> None:
     archive = archive_of(tmp_path, [message("m-1", "very secret")])
 
-    assert main([*ANALYZE, "--archive", archive.root, "--where", where]) == 2
+    words = ["--archive", archive.root, "--where", where, "--engine", engine.name]
+    assert main([*ANALYZE, *words]) == 2
     shown = capfd.readouterr()
     assert sentence in shown.err
     assert "secret" not in shown.err + shown.out

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dlq.archive.messages.message_store import FILE_MESSAGES
-from dlq.cli.running import main
+from dlq.cli.command import main
 from dlq.drain.drain import DrainOptions, drain, rules_by_task
 from dlq.engine import Engine
 from tests.integration.conftest import MakeQueue

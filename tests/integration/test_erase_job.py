@@ -15,7 +15,7 @@ import yaml
 from dlq.archive.ledger.erasures import erasures
 from dlq.archive.storage.files import Archive, open_archive
 from dlq.aws.clients import aws_client
-from dlq.cli.running import main
+from dlq.cli.command import main
 from dlq.engine import Engine
 from dlq.erase import erase as erase_module
 from dlq.erase.erase import EraseOptions, EraseSummary, erase

@@ -17,7 +17,7 @@ from dlq.archive.messages.dead_letter_schema import to_row
 from dlq.archive.messages.message_store import write_messages
 from dlq.archive.storage.files import open_archive
 from dlq.aws.clients import aws_client
-from dlq.cli.running import main
+from dlq.cli.command import main
 from dlq.local_engine import LocalEngine
 from dlq.stack.glue_runs import store_command
 from dlq_replay.wire.message import Message

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dlq.archive.storage.files import Archive
-from dlq.cli.running import main
+from dlq.cli.command import main
 from dlq.engine import Engine
 from dlq.erase.erase import EraseOptions, erase
 from dlq.explain import groups, log_search

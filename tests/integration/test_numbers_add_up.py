@@ -20,7 +20,7 @@ from dlq.archive.ledger.run_results import write_result_files
 from dlq.archive.messages.dead_letter_schema import to_row
 from dlq.archive.messages.message_store import remove_messages, write_messages
 from dlq.archive.storage.files import Archive
-from dlq.cli.running import main
+from dlq.cli.command import main
 from tests.integration.conftest import Capture
 from tests.support.builders import queue_url
 from tests.support.console_world import (

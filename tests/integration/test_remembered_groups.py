@@ -13,7 +13,7 @@ import pytest
 from dlq.archive.group_records import read_memory
 from dlq.archive.storage.files import Archive
 from dlq.archive.storage.local import LocalArchive
-from dlq.cli.running import main
+from dlq.cli.command import main
 from dlq.engine import Engine
 from dlq.errors import ArchiveError
 from dlq.explain import grouping

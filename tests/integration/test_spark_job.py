@@ -28,6 +28,7 @@ def approve(location: str) -> None:
     reports.write(name, plan.replace(b"action: leave", b"action: redrive"))
 
 
+@pytest.mark.on_spark
 @pytest.mark.parametrize("suffix", ["", ".fifo"])
 def test_three_commands_lose_nothing(
     engine: Engine, make_queue: MakeQueue, archive: Archive, capsys: Capture, suffix: str
