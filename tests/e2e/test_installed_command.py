@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dlq_replay.wire.context import body_digest
+from tests.support.failure_table import create_failure_table
 from tests.support.installation import STACK, client, make_installation
 from tests.support.served import served_aws
 
@@ -117,6 +118,8 @@ def test_each_verb_that_reads_bodies_does_it_without_spark(
     endpoint: str, installed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    # An erase also looks for what consumers recorded.
+    create_failure_table(client("dynamodb"), "failures")
     condition = ("--where", "get_json_object(body, '$.number') = '3'")
 
     ran = json.loads(succeed(endpoint, installed, "run", "--json"))

@@ -84,7 +84,7 @@ def archive(
         return
     with served_aws() as url:
         monkeypatch.setenv("AWS_ENDPOINT_URL_S3", url)
-        boto3.client("s3").create_bucket(Bucket="dead-letters")
+        boto3.client("s3", region_name="us-east-1").create_bucket(Bucket="dead-letters")
         yield "s3://dead-letters/archive"
 
 
