@@ -500,6 +500,13 @@ def press_when_begun(folder: Path) -> None:
     threading.Thread(target=press, daemon=True).start()
 
 
+def wait_for_cancellations() -> None:
+    """Wait until nobody cancels jobs of Spark: one that starts meanwhile would end, too."""
+    for thread in threading.enumerate():
+        if thread.name == "cancel":
+            thread.join(60)
+
+
 @pytest.mark.both_engines
 @pytest.mark.parametrize("method", ["run", "run_where", "run_edited", "run_edited, exchanged"])
 def test_ctrl_c_ends_each_method(
@@ -515,6 +522,7 @@ def test_ctrl_c_ends_each_method(
         with pytest.raises(KeyboardInterrupt):
             call()
         assert time.monotonic() - started < QUICKLY_SECONDS
+        wait_for_cancellations()
 
     quick = Work(numbered([0], [2]), only_numbers, NUMBERS)
     assert methods(engine, quick)[method]().num_rows == 2
