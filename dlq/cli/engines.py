@@ -8,7 +8,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 
 from dlq.cli.terminal import print_error
-from dlq.cli.verb import ENGINE, LOCAL, SPARK_INSTALL, job
+from dlq.cli.verb import ENGINE, LOCAL, SPARK, SPARK_INSTALL, job
 from dlq.engine import Engine
 from dlq.errors import InputError
 from dlq.figures import counted
@@ -17,7 +17,7 @@ from dlq.inspect.sizes import Size
 LOCAL_MESSAGES = 10_000
 LOCAL_BYTES = 256 * 1024 * 1024
 
-_WAYS = "add --engine local to do it here all the same"
+_MIB = 1024 * 1024
 
 
 def engine_for(verb: str, size: Callable[[], Size]) -> Engine:
@@ -31,37 +31,49 @@ def engine_for(verb: str, size: Callable[[], Size]) -> Engine:
         InputError: Spark is needed, and is not installed or does not start. Nothing was done.
     """
     chosen = ENGINE.get()
+    excess = ""
     if chosen is None:
-        what = size()
-        if what.messages <= LOCAL_MESSAGES and what.body_bytes <= LOCAL_BYTES:
-            return local_engine()
-        why = f"{verb} reads {counted(what.messages, 'message')}"
-        if what.messages <= LOCAL_MESSAGES:
-            why = f"{verb} reads {what.body_bytes // 1024**2:,} MiB of bodies"
-        most = f"at most {LOCAL_MESSAGES:,} messages and {LOCAL_BYTES // 1024**2} MiB are read here"
-        if not _is_spark_installed():
-            raise InputError(
-                f"{why}, and {most} by default; nothing was done: {_WAYS}, or install Spark with "
-                f"{SPARK_INSTALL}, and Java 17 or later"
-            )
-        print_error(f"{why}: on Spark, because {most} by default; --engine local does it here")
+        excess = _excess(verb, size())
+        chosen = SPARK if excess else LOCAL
+
     if chosen == LOCAL:
-        return local_engine()
+        # DuckDB takes a tenth of a second to load.
+        from dlq.local_engine import LocalEngine
+
+        return LocalEngine()
+
     if not _is_spark_installed():
-        raise InputError(
-            f"{verb} needs Spark: {SPARK_INSTALL}, and Java 17 or later; "
-            "with --on-glue the stack's AWS Glue job runs it"
-        )
+        raise InputError(_without_spark(verb, excess))
+    if excess:
+        print_error(f"{excess}; so Spark does it, and --engine local would do it here")
     engine: Engine = job().start()
     return engine
 
 
-def local_engine() -> Engine:
-    """Return the engine of this machine."""
-    # DuckDB takes a tenth of a second to load.
-    from dlq.local_engine import LocalEngine
+def _excess(verb: str, size: Size) -> str:
+    """Say what is too much for this machine by default; return an empty text if nothing is."""
+    if size.messages > LOCAL_MESSAGES:
+        return (
+            f"{verb} reads {counted(size.messages, 'message')}, "
+            f"and by default this machine reads {LOCAL_MESSAGES:,}"
+        )
+    if size.body_bytes > LOCAL_BYTES:
+        return (
+            f"{verb} reads {size.body_bytes // _MIB:,} MiB of bodies, "
+            f"and by default this machine reads {LOCAL_BYTES // _MIB}"
+        )
+    return ""
 
-    return LocalEngine()
+
+def _without_spark(verb: str, excess: str) -> str:
+    """Say how to go on where Spark is needed, and is not installed."""
+    install = f"{SPARK_INSTALL}, and Java 17 or later"
+    if excess:
+        return (
+            f"{excess}; nothing was done: add --engine local to do it here all the same, or "
+            f"install Spark with {install}"
+        )
+    return f"{verb} needs Spark: {install}; with --on-glue the stack's AWS Glue job runs it"
 
 
 def streaming_engine(verb: str) -> Engine:

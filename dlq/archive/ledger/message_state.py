@@ -101,7 +101,10 @@ CLAIMED = pa.schema([("message_id", pa.string()), *_OF_ENTRY, ("drain_id", pa.st
 _STATES = pa.array([str(one) for one in STRENGTH])
 _STRENGTHS = pa.array(list(STRENGTH.values()), pa.int32())
 _READ = (
-    *("plan_id", "lock", "time", "has_result"),
+    "plan_id",
+    "lock",
+    "time",
+    "has_result",
     *(f"{IN_MESSAGES}{one}" for one in ("message_id", "outcome", "time", "drain_id")),
 )
 _LOCK_DIGITS = 12

@@ -200,8 +200,15 @@ def print_drain(summary: "DrainSummary") -> None:
 
 
 _FIELDS = (
-    *("plan_id", "archive", "analyzed_at", "messages"),
-    *("statuses", "unreadable", "left_for_people", "logs", "clock"),
+    "plan_id",
+    "archive",
+    "analyzed_at",
+    "messages",
+    "statuses",
+    "unreadable",
+    "left_for_people",
+    "logs",
+    "clock",
 )
 _GROUP = ("group_id", "count", "share", "trend", "status")
 _GROUPS_IN_A_LOG = 30

@@ -116,7 +116,13 @@ def _print_groups(groups: Sequence[ListedGroup], similar: Mapping[str, str], arc
         return
     print_table(
         (
-            *("group", "count", "pending", "sent", "came back", "status", "action"),
+            "group",
+            "count",
+            "pending",
+            "sent",
+            "came back",
+            "status",
+            "action",
             "what failed, and what sets it apart",
         ),
         [_table_row(row) for row in in_rows(listed, similar)],

@@ -7,7 +7,6 @@ from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-unt
 from pyspark.errors import AnalysisException, PythonException
 
 from dlq.errors import ArchiveError, InputError, SqlError
-from spark_reprocess.engine import is_one_machine
 from spark_reprocess.evaluation import IdleClock, Work
 from spark_reprocess.failures import condition_and_sentence, explained, is_end_of_jvm
 from spark_reprocess.interrupts import CANCELLED
@@ -136,19 +135,3 @@ def test_error_whose_jvm_ended_since_can_be_read() -> None:
 
     assert is_end_of_jvm(error)
     assert condition_and_sentence(error) == ("", "its JVM has ended")
-
-
-@pytest.mark.parametrize(
-    ("master", "is_local"),
-    [
-        ("local", True),
-        ("local[*]", True),
-        ("local[2,4]", True),
-        ("local-cluster[2,1,1024]", False),
-        ("yarn", False),
-        ("spark://host:7077", False),
-        (None, False),
-    ],
-)
-def test_one_machine_has_the_cores_that_it_has(master: str | None, *, is_local: bool) -> None:
-    assert is_one_machine(master) is is_local
