@@ -15,7 +15,7 @@ export PYTHONPATH := layers/core
 # Each test process compiles everything anew otherwise, and tests start many.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup setup-test setup-demo java chromium demo test test-all mutants snapshot lint format types size docs build \
+.PHONY: help setup setup-test setup-demo java chromium demo test test-all mutants snapshot lint format types size style docs build \
 	validate sam-local wheel spark-package release publish check bench accuracy soak outages lock clean
 
 help: ## Say what each target does
@@ -50,6 +50,9 @@ types: setup ## Check types, strictly
 
 size: ## Compare statements and words with size.toml; warns, never fails
 	@$$(scripts/find-python.sh) scripts/size.py
+
+style: ## Measure how densely the code is written
+	@$$(scripts/find-python.sh) scripts/style.py
 
 validate: $(SAM) ## Check the SAM templates
 	@for template in template.yaml templates/*.yaml; do \
