@@ -48,7 +48,13 @@ GROUP = a_group(
 ANALYZED = some_findings(archive="/a", plan_path="/a/r/plan.yaml", messages=4, groups=(GROUP,))
 WORDY = replace(GROUP, title="word " * 32)
 PROBLEMS = (
-    *("foreign_source", "no_group", "in_doubt", "busy", "waits", "failed", "split_group"),
+    "foreign_source",
+    "no_group",
+    "in_doubt",
+    "busy",
+    "waits",
+    "failed",
+    "split_group",
     "not_reached",
 )
 

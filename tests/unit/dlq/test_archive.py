@@ -136,9 +136,19 @@ def test_full_disk_is_named_and_leaves_what_was_there(
 @pytest.mark.parametrize(
     "location",
     [
-        *("FILE:///data", "file://data/archive", "file:/data/archive", "a:b/c", "s3:"),
-        *("S3://bucket/prefix", "s3:/bucket/prefix", "s3:bucket/prefix", "s3a:/bucket"),
-        *("s3n://bucket/prefix", "arn:aws:s3:::bucket/x", "gs://bucket/prefix", "hdfs://host/path"),
+        "FILE:///data",
+        "file://data/archive",
+        "file:/data/archive",
+        "a:b/c",
+        "s3:",
+        "S3://bucket/prefix",
+        "s3:/bucket/prefix",
+        "s3:bucket/prefix",
+        "s3a:/bucket",
+        "s3n://bucket/prefix",
+        "arn:aws:s3:::bucket/x",
+        "gs://bucket/prefix",
+        "hdfs://host/path",
     ],
 )
 def test_slip_in_a_url_is_refused_and_no_folder_of_that_name_is_made(

@@ -62,9 +62,18 @@ def test_since_takes_a_time(text: str, where: str) -> None:
 
 RUN = ["run", "--archive", "a", "--parked-queue-url", "u", "--to-queue-url", "m"]
 MANY = [
-    *("--where", "1=1", "--limit", "5", "--max-rate", "2.5", "--in-doubt", "send"),
-    *("--include-foreign", "--execute"),
-    *("--reason", "why"),
+    "--where",
+    "1=1",
+    "--limit",
+    "5",
+    "--max-rate",
+    "2.5",
+    "--in-doubt",
+    "send",
+    "--include-foreign",
+    "--execute",
+    "--reason",
+    "why",
 ]
 OF_RUN = RunOptions("a", parked_queue_url="u", to_queue_url="m")
 OF_REDRIVE = RedriveOptions("a", "p.yaml", "u")

@@ -472,7 +472,9 @@ def test_of_two_that_close_a_run_one_writes_the_file(archive: Archive) -> None:
     closed(DisturbedArchive(archive.root, [lambda: closed(archive)], ".parquet"))
 
     assert archive.list("ledger/runs") == [
-        *("ledger/runs/p-1/run-1.closing", "ledger/runs/p-1/run-1.json", FILE)
+        "ledger/runs/p-1/run-1.closing",
+        "ledger/runs/p-1/run-1.json",
+        FILE,
     ]
     assert states(archive) == {"m-1": "sent"}
 

@@ -50,9 +50,13 @@ NO_AGES = replace(GOOD, ages={})
 @pytest.mark.parametrize(
     ("messages", "proven", "sizes"),
     [
-        *((0, 0, []), (10, 0, [1, 2, 6, 1]), (81, 0, [1, 2, 6, 18, 54])),
+        (0, 0, []),
+        (10, 0, [1, 2, 6, 1]),
+        (81, 0, [1, 2, 6, 18, 54]),
         # A later plan goes on.
-        *((0, 9, []), (10, 3, [6, 4]), (80, 9, [18, 54, 8])),
+        (0, 9, []),
+        (10, 3, [6, 4]),
+        (80, 9, [18, 54, 8]),
     ],
 )
 def test_each_step_is_twice_all_before(messages: int, proven: int, sizes: list[int]) -> None:
@@ -62,8 +66,16 @@ def test_each_step_is_twice_all_before(messages: int, proven: int, sizes: list[i
 @pytest.mark.parametrize(
     ("text", "sent", "most"),
     [
-        *[(None, sent, most) for sent, most in [(0, 0), (20, 0), (21, 1), (199, 1), (200, 2)]],
-        *[("0", 10_000, 0), ("3", 1, 3), ("0%", 10_000, 0), ("2.5%", 39, 0), ("2.5%", 40, 1)],
+        (None, 0, 0),
+        (None, 20, 0),
+        (None, 21, 1),
+        (None, 199, 1),
+        (None, 200, 2),
+        ("0", 10_000, 0),
+        ("3", 1, 3),
+        ("0%", 10_000, 0),
+        ("2.5%", 39, 0),
+        ("2.5%", 40, 1),
     ],
 )
 def test_returns_that_may_come(text: str | None, sent: int, most: int) -> None:
@@ -117,7 +129,8 @@ TIMES = QueueTimes(failure=90, retention=DAY)
         (looks(*[{}] * 9, of=NO_AGES), ""),
         (looks(*[{"ages": {600: 0.0}}] * 9), ""),
         (looks(BUSY, BUSY, of=NO_AGES), f"{IN_MAIN}, where 321 messages are"),
-        *((looks({}, {"main": one}, {}, of=NO_AGES), IN_MAIN) for one in (None, *[QueueCounts(1)])),
+        (looks({}, {"main": None}, {}, of=NO_AGES), IN_MAIN),
+        (looks({}, {"main": QueueCounts(1)}, {}, of=NO_AGES), IN_MAIN),
         (looks({}, {"main": QueueCounts(delayed=1)}, {}, of=NO_AGES), IN_MAIN),
         (looks({}, {"main": QueueCounts(in_flight=1)}, {}, of=NO_AGES), IN_MAIN),
         ([replace(NO_AGES, at=at) for at in (SENT + 10, SENT + 59)], IN_MAIN),
@@ -296,7 +309,9 @@ EARLIER = {
 @pytest.mark.parametrize(
     ("group_id", "state", "plan_id"),
     [
-        *(("g", GroupState(), "p-2"), ("old", GroupState(), "p-1"), ("new", GroupState(), None)),
+        ("g", GroupState(), "p-2"),
+        ("old", GroupState(), "p-1"),
+        ("new", GroupState(), None),
         # Its ramp came to its end in the last plan that had it.
         ("done", GroupState(), None),
         # Stopped since, and decided again.

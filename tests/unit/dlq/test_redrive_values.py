@@ -54,8 +54,12 @@ def test_watch_that_could_see_nothing_is_refused() -> None:
 @pytest.mark.parametrize(
     ("ramp", "table", "goes_at_once"),
     [
-        *((None, "t", False), (None, None, True), (True, "t", False), (True, None, False)),
-        *((False, "t", True), (False, None, True)),
+        (None, "t", False),
+        (None, None, True),
+        (True, "t", False),
+        (True, None, False),
+        (False, "t", True),
+        (False, None, True),
     ],
 )
 def test_pace(ramp: bool | None, table: str | None, *, goes_at_once: bool) -> None:

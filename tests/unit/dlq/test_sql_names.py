@@ -10,8 +10,27 @@ from dlq.sql.allowed import check_sql
 from tests.support.golden import stored_texts
 
 COLUMNS = (
-    *("i", "l", "x", "n", "s", "p", "flag", "t", "u", "day", "words", "numbers", "counts"),
-    *("one", "many", "raw", "json", "a.b", "c`d", "ключ", "select"),
+    "i",
+    "l",
+    "x",
+    "n",
+    "s",
+    "p",
+    "flag",
+    "t",
+    "u",
+    "day",
+    "words",
+    "numbers",
+    "counts",
+    "one",
+    "many",
+    "raw",
+    "json",
+    "a.b",
+    "c`d",
+    "ключ",
+    "select",
 )
 ALLOWED = [line for text in stored_texts("allowed_sql").values() for line in text.splitlines()]
 REFUSED = stored_texts("refused_sql")

@@ -299,8 +299,11 @@ def test_decision_follows_from_the_attributes(
         *(
             (message(DeadLetterQueueSourceArn=arn), policy(), FOREIGN)
             for arn in (
-                *(queue_arn("other"), "arn:aws:sqs:us-east-1:999999999999:main"),
-                *("arn:aws:sns:r:1:main", "nonsense", ""),
+                queue_arn("other"),
+                "arn:aws:sqs:us-east-1:999999999999:main",
+                "arn:aws:sns:r:1:main",
+                "nonsense",
+                "",
             )
         ),
         # Only a held copy, which SQS did not move, has a wait that began before.

@@ -135,7 +135,9 @@ HANDLED: dict[str, tuple[Change, Any]] = {
     "several main queues": (
         with_invoices,
         event(
-            *(moved("a", "invoices"), moved("b", "invoices", "B"), moved("c")),
+            moved("a", "invoices"),
+            moved("b", "invoices", "B"),
+            moved("c"),
             replace(moved("d", "invoices"), attributes=counter("3")),
             moved("e", "payments"),
         ),
