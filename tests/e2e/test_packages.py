@@ -212,9 +212,17 @@ def test_every_local_file_is_in_the_bucket_and_all_are_small_enough(tmp_path: Pa
         s3.create_bucket(Bucket="artefacts")
         subprocess.run(
             [
-                *(sam, "package", "--template-file", BUILD / "template.yaml"),
-                *("--s3-bucket", "artefacts", "--no-resolve-s3", "--region", "us-east-1"),
-                *("--output-template-file", target),
+                sam,
+                "package",
+                "--template-file",
+                BUILD / "template.yaml",
+                "--s3-bucket",
+                "artefacts",
+                "--no-resolve-s3",
+                "--region",
+                "us-east-1",
+                "--output-template-file",
+                target,
             ],
             cwd=ROOT,
             env={**os.environ, "AWS_ENDPOINT_URL": url, "SAM_CLI_TELEMETRY": "0"},

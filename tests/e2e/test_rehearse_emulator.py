@@ -41,9 +41,15 @@ def test_verdicts_of_the_emulator_in_lambda_s_base_images(
     ):
         port, api_port = (server.getsockname()[1] for server in (one, other))
     command = [
-        *(str(EMULATORS[0]), "--runtime-interface-emulator-address", f"127.0.0.1:{port}"),
-        *("--runtime-api-address", f"127.0.0.1:{api_port}"),
-        *(sys.executable, "-m", "awslambdaric", "app.handler"),
+        str(EMULATORS[0]),
+        "--runtime-interface-emulator-address",
+        f"127.0.0.1:{port}",
+        "--runtime-api-address",
+        f"127.0.0.1:{api_port}",
+        sys.executable,
+        "-m",
+        "awslambdaric",
+        "app.handler",
     ]
     (group,) = plan_of(archive).groups
     words = ["rehearse", group.group_id, "--archive", archive.root, "--function", "function"]

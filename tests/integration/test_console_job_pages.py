@@ -51,8 +51,16 @@ def test_console_of_a_stack_leaves_to_the_command_what_the_stack_says(world: Dea
     assert of_stack.started("/jobs/collect") == ["collect", "--stack", "orders", "--on-glue"]
     words = of_stack.started("/redrive", plan="p-1", what="g-1")
     assert words == [
-        *["redrive", "--stack", "orders", "--main-queue-url", "http://other"],
-        *["--plan", "p-1", "--group", "g-1", "--on-glue"],
+        "redrive",
+        "--stack",
+        "orders",
+        "--main-queue-url",
+        "http://other",
+        "--plan",
+        "p-1",
+        "--group",
+        "g-1",
+        "--on-glue",
     ]
 
 
@@ -86,8 +94,16 @@ def test_execution_has_the_words_of_its_dry_run_and_its_decisions(world: DeadJob
     )
 
     assert words == [
-        *[*world.preview_words, "--limit", "5", "--decisions-sha256", answer["decisions_sha256"]],
-        *["--at-once", "--max-rate", "5", "--execute", "--reason=-it is fixed"],
+        *world.preview_words,
+        "--limit",
+        "5",
+        "--decisions-sha256",
+        answer["decisions_sha256"],
+        "--at-once",
+        "--max-rate",
+        "5",
+        "--execute",
+        "--reason=-it is fixed",
     ]
 
 

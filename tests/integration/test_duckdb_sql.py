@@ -133,15 +133,46 @@ def _gives(change: Callable[[str], str | None], word: str, expected: str) -> boo
 
 TEXT = st.sampled_from(
     [
-        *("s", "p", "json", "NULL", "'a'", "'it\\'s'", "'5'", "'X'", "string(i)", "string(flag)"),
-        *("get_json_object(json, '$.a')", "get_json_object(json, '$.a.b')", "words[0]"),
-        *("get(words, 0)", "one.deep.b", "one.`odd. name`", "string(t)", "string(x)", "'👩'"),
+        "s",
+        "p",
+        "json",
+        "NULL",
+        "'a'",
+        "'it\\'s'",
+        "'5'",
+        "'X'",
+        "string(i)",
+        "string(flag)",
+        "get_json_object(json, '$.a')",
+        "get_json_object(json, '$.a.b')",
+        "words[0]",
+        "get(words, 0)",
+        "one.deep.b",
+        "one.`odd. name`",
+        "string(t)",
+        "string(x)",
+        "'👩'",
     ]
 )
 NUMBER = st.sampled_from(
     [
-        *("i", "l", "x", "1", "0", "-7", "2.5", "1e3", "NULL", "size(words)", "length(s)", "one.a"),
-        *("n", "try_cast(s AS INT)", "try_cast(json AS DOUBLE)", "counts['a']", "get(numbers, 1)"),
+        "i",
+        "l",
+        "x",
+        "1",
+        "0",
+        "-7",
+        "2.5",
+        "1e3",
+        "NULL",
+        "size(words)",
+        "length(s)",
+        "one.a",
+        "n",
+        "try_cast(s AS INT)",
+        "try_cast(json AS DOUBLE)",
+        "counts['a']",
+        "get(numbers, 1)",
     ]
 )
 TIME = st.sampled_from(

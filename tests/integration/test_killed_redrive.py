@@ -127,8 +127,11 @@ class Job(Desk):
         }
         return subprocess.Popen(
             [
-                *[sys.executable, "-m", "tests.integration.redrive_process"],
-                *[engine or self.engine.name, json.dumps(given)],
+                sys.executable,
+                "-m",
+                "tests.integration.redrive_process",
+                engine or self.engine.name,
+                json.dumps(given),
             ],
             cwd=ROOT,
             env=environment,

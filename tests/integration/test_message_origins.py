@@ -55,7 +55,10 @@ class Stack(ScheduledRuns):
     def redrive(self, archive: Archive, action: str = "redrive") -> RedriveSummary:
         """Carry out a plan that does that with each message, as ``run`` does."""
         return executed(
-            *(self.engine, archive, planned(archive, action), ""),
+            self.engine,
+            archive,
+            plan=planned(archive, action),
+            url="",
             main_queue_url=self.main.url,
             parked_queue_url=self.parked.url,
             requires_room=True,

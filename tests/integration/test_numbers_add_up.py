@@ -117,8 +117,15 @@ class World:
     def claim(self, run_id: str, name: str, outcome: Disposition | None) -> None:
         ledger = begin(self.archive, self.plan_of_run(run_id), run_id)
         at = timestamp(time.time() + self.ahead.get(run_id, 0))
-        ids, lock = (IDS[name],), self.locks[run_id]
-        claim = Claim(*("me@here", "why", "https://q", at, ids), lock=lock, drain_ids=(DRAIN,))
+        claim = Claim(
+            who="me@here",
+            reason="why",
+            destination="https://q",
+            time=at,
+            message_ids=(IDS[name],),
+            lock=self.locks[run_id],
+            drain_ids=(DRAIN,),
+        )
         assert ledger.claim(IDS[name], 0, claim)
         if outcome:
             self.record(run_id, name, outcome)

@@ -104,7 +104,8 @@ class Job:
             tasks=2,
         )
         return redrive(
-            *(self.engine, replace(usual, **options)),
+            self.engine,
+            replace(usual, **options),
             make_client=client_at,
             make_sender=client_at,
             clock=Clock(self.world.clock.time, lambda _, seconds: self.world.pass_time(seconds)),

@@ -50,9 +50,18 @@ class Installation(ScheduledRuns):
     def argv(self) -> list[str]:
         """What a schedule starts."""
         return [
-            *("run", "--archive", self.archive, "--parked-queue-url", self.parked.url),
-            *("--to-queue-url", self.main.url, "--policy", str(self.policy)),
-            *("--execute", "--reason", "every night"),
+            "run",
+            "--archive",
+            self.archive,
+            "--parked-queue-url",
+            self.parked.url,
+            "--to-queue-url",
+            self.main.url,
+            "--policy",
+            str(self.policy),
+            "--execute",
+            "--reason",
+            "every night",
         ]
 
 

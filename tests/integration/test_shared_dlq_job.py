@@ -77,7 +77,13 @@ def test_each_parked_message_goes_back_to_its_own_queue(
     plan = str(approve(Path(findings.plan_path)))
 
     summary = executed(
-        *(engine, archive, plan, ""), main_queue_url=orders.url, max_rate=100.0, requires_room=True
+        engine,
+        archive,
+        plan,
+        url="",
+        main_queue_url=orders.url,
+        max_rate=100.0,
+        requires_room=True,
     )
 
     # On FIFO the large message keeps its message group waiting, and with it whatever came later.
