@@ -171,9 +171,17 @@ def test_every_column_of_the_archive_is_documented() -> None:
 
 
 def test_every_key_of_the_context_is_documented() -> None:
-    error = FailureError("E", "m")
     full = ReplayContext(
-        *("i", "0123abcd", 1, 2, "r", error, "p", "q", 4, "g"),
+        first_id="i",
+        body_digest="0123abcd",
+        first_seen_seconds=1,
+        due_seconds=2,
+        reason="r",
+        error=FailureError("E", "m"),
+        plan_id="p",
+        source_queue="q",
+        held_seconds=4,
+        group_id="g",
         is_back=True,
         is_canary=True,
         last_id="l",

@@ -27,7 +27,10 @@ EXAMPLES = ROOT / "templates" / "examples"
 INSTALL, README, README_SAR, REDRIVE, SCHEDULE = (
     (ROOT / name).read_text("utf-8")
     for name in (
-        *("docs/install.md", "README.md", "README-SAR.md", "docs/redrive.md"),
+        "docs/install.md",
+        "README.md",
+        "README-SAR.md",
+        "docs/redrive.md",
         "docs/schedule.md",
     )
 )

@@ -192,8 +192,17 @@ def test_the_name_of_your_main_queue_and_the_type_of_new_queues_change_nothing_o
 
 # https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/intrinsic-function-reference-rules.html
 ALLOWED_IN_RULES = {
-    *("Fn::And", "Fn::Contains", "Fn::EachMemberEquals", "Fn::EachMemberIn", "Fn::Equals"),
-    *("Fn::Not", "Fn::Or", "Fn::RefAll", "Fn::ValueOf", "Fn::ValueOfAll", "Ref"),
+    "Fn::And",
+    "Fn::Contains",
+    "Fn::EachMemberEquals",
+    "Fn::EachMemberIn",
+    "Fn::Equals",
+    "Fn::Not",
+    "Fn::Or",
+    "Fn::RefAll",
+    "Fn::ValueOf",
+    "Fn::ValueOfAll",
+    "Ref",
 }
 
 
@@ -263,8 +272,11 @@ def test_the_worlds_of_outages_are_those_of_the_template() -> None:
 # --- Rights
 
 STAR_ALONE = {
-    *("cloudwatch:GetMetricData", "cloudwatch:GetMetricStatistics", "cloudwatch:PutMetricData"),
-    *("lambda:ListEventSourceMappings", "pipes:ListPipes"),
+    "cloudwatch:GetMetricData",
+    "cloudwatch:GetMetricStatistics",
+    "cloudwatch:PutMetricData",
+    "lambda:ListEventSourceMappings",
+    "pipes:ListPipes",
 }
 """Actions for which AWS knows no resource."""
 

@@ -136,7 +136,11 @@ class Nights:
         except InputError:
             return  # Its plan is sealed.
         claim = Claim(
-            *("me", "", "https://q", timestamp(self.clock), tuple(ids)),
+            who="me",
+            reason="",
+            destination="https://q",
+            time=timestamp(self.clock),
+            message_ids=tuple(ids),
             end=CHUNK_MESSAGES,
             lock=self.number,
             drain_ids=tuple(first[one] for one in ids),
@@ -247,9 +251,22 @@ def possible_states(done: Mapping[int, Disposition | None]) -> set[str]:
 
 
 STEPS = (
-    *(Nights.drain, Nights.go_on, Nights.run, Nights.run, Nights.run, Nights.finish, Nights.close),
-    *(Nights.run, Nights.go_on, Nights.analyze, Nights.analyze, Nights.analyze, Nights.erase),
-    *(Nights.clear, Nights.lose_it, Nights.bring_an_old_one),
+    Nights.drain,
+    Nights.go_on,
+    Nights.run,
+    Nights.run,
+    Nights.run,
+    Nights.finish,
+    Nights.close,
+    Nights.run,
+    Nights.go_on,
+    Nights.analyze,
+    Nights.analyze,
+    Nights.analyze,
+    Nights.erase,
+    Nights.clear,
+    Nights.lose_it,
+    Nights.bring_an_old_one,
 )
 
 

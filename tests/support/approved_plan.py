@@ -23,8 +23,15 @@ from dlq.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 Row = dict[str, Any]
 
 _TABLE = (
-    *("message_id", "group_id", "unit", "position", "file"),
-    *("first_id", "sent_at", "receive_count", "body_bytes"),
+    "message_id",
+    "group_id",
+    "unit",
+    "position",
+    "file",
+    "first_id",
+    "sent_at",
+    "receive_count",
+    "body_bytes",
 )
 
 
@@ -103,8 +110,10 @@ def _messages(archive: Archive) -> list[Row]:
     ]
     rows.sort(
         key=lambda row: (
-            *(row["drained_at"], drain_of(row["file"])),
-            *(row["receive_count"] or 0, row["file"]),
+            row["drained_at"],
+            drain_of(row["file"]),
+            row["receive_count"] or 0,
+            row["file"],
         )
     )
     return list({row["message_id"]: row for row in reversed(rows)}.values())

@@ -4,8 +4,24 @@ from html.parser import HTMLParser
 
 VOID = {"meta", "link", "input", "br", "img", "hr"}
 WITHIN_A_LINE = {
-    *("a", "b", "code", "i", "input", "mark", "option", "select", "small", "span", "td", "th"),
-    *("button", "dd", "textarea", "time", "ins", "del"),
+    "a",
+    "b",
+    "code",
+    "i",
+    "input",
+    "mark",
+    "option",
+    "select",
+    "small",
+    "span",
+    "td",
+    "th",
+    "button",
+    "dd",
+    "textarea",
+    "time",
+    "ins",
+    "del",
 }
 SHOWN_ATTRIBUTES = ("action", "href", "name", "value", "checked", "disabled", "selected")
 
