@@ -154,9 +154,7 @@ def _is_flag_arithmetic(node: ast.AST) -> bool:
 
 
 def _is_bool_call(node: ast.AST) -> bool:
-    return (
-        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "bool"
-    )
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "bool"
 
 
 def _bound_name(node: ast.AST) -> str | None:
