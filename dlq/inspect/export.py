@@ -28,7 +28,13 @@ STANDARD_OUTPUT = "-"
 
 @dataclass(frozen=True, slots=True)
 class ExportSummary:
-    """How many messages of the group the plan froze; written; and not in the archive any more."""
+    """Counts of one group's messages.
+
+    Attributes:
+        planned: messages that the plan froze in the group.
+        written: messages that were written.
+        missing: messages that should have been written, and are not in the archive any more.
+    """
 
     group_id: str
     planned: int
@@ -50,15 +56,21 @@ def export(options: ShowOptions, out: str, *, progress: Progress = silent) -> Ex
     archive = open_archive(options.archive)
     plan = find_plan(archive, options.plan).plan()
     group_id = plan.full_id(options.message_id)
+
     written = 0
     with opened(out) as lines, progress("exporting", lambda: f"{written:,} messages"):
         members = read_members(archive, plan.plan_id, plan.snapshot.table_sha256, group_id)
-        planned = len(members)
-        for row in member_rows(archive, members[: options.limit]):
+        wanted = members[: options.limit]
+        for row in member_rows(archive, wanted):
             lines.write(f"{json_line(row, group_id)}\n")
             written += 1
-    wanted = planned if options.limit is None else min(planned, options.limit)
-    return ExportSummary(group_id, planned, written, wanted - written)
+
+    return ExportSummary(
+        group_id=group_id,
+        planned=len(members),
+        written=written,
+        missing=len(wanted) - written,
+    )
 
 
 def json_line(row: Mapping[str, Any], group_id: str) -> str:
@@ -68,9 +80,13 @@ def json_line(row: Mapping[str, Any], group_id: str) -> str:
     the shape of SQS's API, with bytes in base64. Times are ISO 8601 in UTC. All characters are
     ASCII: JSON's escapes stand for others, so that a terminal acts on none of them.
     """
-    columns = {name: row[name] for name in ARROW_SCHEMA.names}
-    shown = {name: one.to_api() for name, one in from_row(row).attributes.items()}
-    return json.dumps({"group_id": group_id, **columns, "attributes": shown}, default=_as_json)
+    message: dict[str, Any] = {"group_id": group_id}
+    for column in ARROW_SCHEMA.names:
+        message[column] = row[column]
+
+    attributes = from_row(row).attributes
+    message["attributes"] = {name: value.to_api() for name, value in attributes.items()}
+    return json.dumps(message, default=_as_json)
 
 
 def _as_json(value: datetime | bytes) -> str:
@@ -86,10 +102,12 @@ def opened(out: str) -> Iterator[TextIO]:
         yield sys.stdout
         sys.stdout.flush()
         return
+
     try:
         descriptor = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
         raise InputError(f"--out {out}: {error.strerror or error}; nothing was written") from error
+
     try:
         with os.fdopen(descriptor, "w", encoding="ascii", newline="\n") as file:
             yield file

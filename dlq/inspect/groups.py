@@ -1,7 +1,7 @@
-"""The groups of a report: what was found, what the plan does, and what became of them since."""
+"""The groups of a report: findings of the analysis, decisions of the plan, and outcomes since."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from dlq.archive.group_records import read_memory, read_notes
@@ -11,13 +11,14 @@ from dlq.explain.findings import (
     LEAST_GROUP,
     TOO_FEW,
     Findings,
+    GroupFinding,
     count_statuses,
     format_predicate,
 )
 from dlq.explain.outputs import read_findings
-from dlq.explain.triage import GroupMemory, Status
+from dlq.explain.triage import GroupMemory, GroupState, Status
 from dlq.inspect.outcomes import Outcome, read_outcomes
-from dlq.plan.plan import Plan
+from dlq.plan.plan import Plan, PlannedGroup
 from dlq.plan.plan_file import find_plan
 
 
@@ -61,29 +62,31 @@ class GroupsOfReport:
     open_runs: Sequence[str]
 
 
-def read_groups(archive: Archive, plan: str | None, failure_table: str | None) -> GroupsOfReport:
+def read_groups(
+    archive: Archive, named_plan: str | None, failure_table: str | None
+) -> GroupsOfReport:
     """Read the groups of a report, and what became of them.
 
     Args:
         archive: the archive that has the report.
-        plan: a plan.yaml, or the id of a report; None for the newest.
+        named_plan: a plan.yaml, or the id of a report; None for the newest.
         failure_table: the table that counts what comes back; None for none.
 
     Raises:
         InputError: there is no such plan, or it has faults.
         ArchiveError: the archive cannot be read.
     """
-    file = find_plan(archive, plan)
-    of_plan = file.plan()
+    file = find_plan(archive, named_plan)
+    plan = file.plan()
     findings = read_findings(file.summary())
     memory = read_memory(archive)
-    notes = read_notes(archive, memory, [group.group_id for group in of_plan.groups])
-    outcomes = read_outcomes(archive, of_plan, failure_table)
+    notes = read_notes(archive, memory, [group.group_id for group in plan.groups])
+    outcomes = read_outcomes(archive, plan, failure_table)
 
-    groups = list_groups(of_plan, findings, memory, notes, outcomes)
+    groups = list_groups(plan, findings, memory, notes, outcomes)
     gone = [group.group_id for group in findings.gone] if findings else []
     return GroupsOfReport(
-        plan_id=of_plan.plan_id,
+        plan_id=plan.plan_id,
         plan=file.path,
         statuses=count_statuses((group.status for group in groups), len(gone)),
         groups=groups,
@@ -107,42 +110,60 @@ def list_groups(
 
     *notes* are texts by group id; *outcomes* as ``read_outcomes`` returns them.
     """
-    found = {group.group_id: group for group in findings.groups} if findings else {}
+    findings_by_id = {}
+    if findings:
+        findings_by_id = {finding.group_id: finding for finding in findings.groups}
+
     listed = []
     for group in plan.groups:
-        of_report = found.get(group.group_id)
+        finding = findings_by_id.get(group.group_id)
         state = memory.state(group.group_id)
-        outcome = outcomes.get(group.group_id)
-        status = of_report.status if of_report else ""
-        lead = TOO_FEW if group.count < LEAST_GROUP else ""
-        if of_report and of_report.leads:
-            lead = format_predicate(of_report.leads[0])
-        if state.stopped is not None:
-            status = Status.STOPPED.value
-        elif status == Status.STOPPED:
-            # Somebody has decided since the analysis.
-            status = Status.KNOWN.value
-        listed.append(
-            ListedGroup(
-                group_id=group.group_id,
-                count=group.count,
-                action=group.action.value,
-                title=group.title,
-                lead=lead,
-                note=group.note,
-                is_edited=group.edit is not None,
-                status=status,
-                resolved_at=state.resolved_at,
-                remembered=notes.get(group.group_id, ""),
-                pending=outcome.pending if outcome else None,
-                states=outcome.counts if outcome else None,
-                returned=outcome.known_returned if outcome else None,
-                returned_at=_time_of_count(outcome) if outcome else None,
-                stopped=state.stopped,
-            )
+        listed_group = ListedGroup(
+            group_id=group.group_id,
+            count=group.count,
+            action=group.action.value,
+            title=group.title,
+            lead=_lead_text(group, finding),
+            note=group.note,
+            is_edited=group.edit is not None,
+            status=_current_status(finding, state),
+            resolved_at=state.resolved_at,
+            remembered=notes.get(group.group_id, ""),
+            stopped=state.stopped,
         )
+
+        outcome = outcomes.get(group.group_id)
+        if outcome:
+            listed_group = _with_outcome(listed_group, outcome)
+        listed.append(listed_group)
     return listed
 
 
-def _time_of_count(outcome: Outcome) -> datetime | None:
-    return None if outcome.counted_at is None else datetime.fromtimestamp(outcome.counted_at, UTC)
+def _lead_text(group: PlannedGroup, finding: GroupFinding | None) -> str:
+    if finding and finding.leads:
+        return format_predicate(finding.leads[0])
+    return TOO_FEW if group.count < LEAST_GROUP else ""
+
+
+def _current_status(finding: GroupFinding | None, state: GroupState) -> str:
+    """Return the group's status in the report, unless somebody has decided since."""
+    status = finding.status if finding else ""
+    if state.stopped is not None:
+        return Status.STOPPED.value
+    if status == Status.STOPPED:
+        # Somebody has decided since the analysis.
+        return Status.KNOWN.value
+    return status
+
+
+def _with_outcome(group: ListedGroup, outcome: Outcome) -> ListedGroup:
+    returned_at = None
+    if outcome.counted_at is not None:
+        returned_at = datetime.fromtimestamp(outcome.counted_at, UTC)
+    return replace(
+        group,
+        pending=outcome.pending,
+        states=outcome.counts,
+        returned=outcome.known_returned,
+        returned_at=returned_at,
+    )

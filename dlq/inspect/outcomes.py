@@ -1,9 +1,10 @@
-"""What became of the messages of a plan: from the ledger, and from the counters of returns."""
+"""Outcomes of the messages of a plan: from the ledger, and from the counters of returns."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,7 +27,7 @@ from dlq_replay.replaying.returns import Returns
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of the messages of one group; docs/reference.md describes the fields.
+    """Outcomes of the messages of one group; docs/reference.md describes the fields.
 
     Each message counts once. *counts* also has what other plans sent. *sent_twice* are those of
     *sent* of which more than one copy was sent, by whichever plan. *failure_seconds* count from
@@ -53,23 +54,23 @@ class Outcome:
 
     @property
     def known_returned(self) -> int | None:
-        """How many came back, as far as the failure table or a ramp has said."""
+        """The number of returned messages that the failure table or else a ramp has counted."""
         return self.counted if self.returned is None else self.returned
 
     @property
     def can_be_known(self) -> bool:
-        """Whether what comes back is counted, and how long a failure takes."""
+        """Whether returns are counted, and it is known how long a failure takes."""
         return self.returned is not None and self.failure_seconds is not None
 
     def is_known(self, now_seconds: float, minute_seconds: float = 60) -> bool:
-        """Whether nothing more is expected: each failure had a minute more than it takes."""
+        """Return whether nothing more is expected: each failure had a minute more than it takes."""
         if not self.sent or self.failure_seconds is None or self.last_sent_at is None:
             return True
         until = self.last_sent_at + self.failure_seconds + minute_seconds
         return now_seconds >= until or (self.returned or 0) >= self.sent
 
     def sentence(self, now_seconds: float) -> str:
-        """Format what is known of what was sent."""
+        """Format what is known of the messages that were sent."""
         twice = f" ({self.sent_twice:,} of them twice)" if self.sent_twice else ""
         sent = f"sent {self.sent:,}{twice}"
         if self.counted is not None and self.counted_at is not None:
@@ -77,17 +78,21 @@ class Outcome:
             return f"{sent}, came back {self.counted:,} by {at}, what came back since is not known"
         if self.returned is None or self.parked is None:
             return f"{sent}, what comes back is not known"
-        parts = [sent, f"came back {self.returned:,}"]
+
+        returned = f"came back {self.returned:,}"
         if self.returned:
             replayed = self.returned - self.parked
-            parts[1] += f" ({replayed:,} being replayed, {self.parked:,} parked again)"
+            returned += f" ({replayed:,} being replayed, {self.parked:,} parked again)"
+        parts = [sent, returned]
+
         silent = self.sent - self.returned
         if silent > 0 and self.last_sent_at is not None:
-            passed = now_seconds - self.last_sent_at
-            parts.append(f"nothing heard of {silent:,} for {duration(passed)}")
-            if (takes := self.failure_seconds) is not None:
-                verb = "would have returned" if passed >= takes else "returns"
-                parts.append(f"of which a failure {verb} after {duration(takes)}")
+            passed_seconds = now_seconds - self.last_sent_at
+            parts.append(f"nothing heard of {silent:,} for {duration(passed_seconds)}")
+            if self.failure_seconds is not None:
+                has_passed = passed_seconds >= self.failure_seconds
+                verb = "would have returned" if has_passed else "returns"
+                parts.append(f"of which a failure {verb} after {duration(self.failure_seconds)}")
         return ", ".join(parts)
 
 
@@ -101,11 +106,32 @@ def sends_of_plan(claimed: pa.Table, plan_id: str) -> pa.Table:
     is_sent = pc.field("state") == str(Disposition.SENT)
     of_plan = claimed.filter(is_sent & (pc.field("plan_id") == plan_id))
     last = of_plan.group_by("message_id").aggregate([("time", "max")])
+
     copies = claimed.filter(is_sent).group_by("message_id").aggregate([([], "count_all")])
     twice = copies.filter(pc.field("count_all") > 1)["message_id"]
-    names = ["message_id", "sent_at", "is_twice"]
-    columns = [last["message_id"], last["time_max"], is_in(last["message_id"], twice)]
-    return pa.Table.from_arrays(columns, names=names)
+
+    sends = last.select(["message_id", "time_max"]).rename_columns(["message_id", "sent_at"])
+    return sends.append_column("is_twice", is_in(sends["message_id"], twice))
+
+
+@dataclass(slots=True)
+class _Sends:
+    """Messages of one group of which its plan sent a copy."""
+
+    messages: int = 0
+    twice: int = 0
+    last_at: str = ""
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Add the messages of one state, as ``_sums_by_state`` counts them."""
+        self.messages += row["sent_at_count"]
+        self.twice += row["is_twice_sum"]
+        self.last_at = max(self.last_at, row["sent_at_max"])
+
+    @property
+    def last_sent_at(self) -> float | None:
+        """The time of the last result, in epoch seconds; None if nothing was sent."""
+        return datetime.fromisoformat(self.last_at).timestamp() if self.last_at else None
 
 
 def read_outcomes(
@@ -115,12 +141,14 @@ def read_outcomes(
     claimed: pa.Table | None = None,
     make_client: ClientFactory | None = None,
 ) -> dict[str, Outcome]:
-    """Read what became of each group of a plan, by group id; empty if its table cannot be read.
+    """Read the outcome of each group of a plan, by group id; empty if its table cannot be read.
 
-    *failure_table* has the counters of returns; without it only what a ramp counted is known.
-    *claimed*
-    is ``claimed_of_plan``; None reads it now. With *make_client* the destinations are
-    asked how long a failure takes.
+    Args:
+        archive: the archive of the plan.
+        plan: the plan.
+        failure_table: has the counters of returns; without it only counts of ramps are known.
+        claimed: ``claimed_of_plan``; None reads it now.
+        make_client: if given, SQS is asked how long a failure takes at the destinations.
     """
     try:
         members = shown_table(archive, plan.plan_id, plan.snapshot.table_sha256)
@@ -128,48 +156,62 @@ def read_outcomes(
         return {}
     if claimed is None:
         claimed = claimed_of_plan(archive, plan.plan_id)
-    states = planned_states(archive, plan.plan_id, members["message_id"], claimed=claimed)
-    rows = members.select(["message_id", "group_id"]).append_column("state", states)
-    rows = rows.join(sends_of_plan(claimed, plan.plan_id), "message_id")
-    sums = rows.group_by(["group_id", "state"]).aggregate(
-        [([], "count_all"), ("sent_at", "count"), ("sent_at", "max"), ("is_twice", "sum")]
-    )
-    counts: defaultdict[str, dict[str, int]] = defaultdict(dict)
-    sent, twice, last = Counter[str](), Counter[str](), dict[str, str]()
-    for row in sums.to_pylist():
+
+    counts = defaultdict[str, dict[str, int]](dict)
+    sends_by_group: dict[str, _Sends] = {}
+    for row in _sums_by_state(archive, plan.plan_id, members, claimed):
         group_id = row["group_id"]
         counts[group_id][row["state"]] = row["count_all"]
         if row["sent_at_count"]:
-            sent[group_id] += row["sent_at_count"]
-            twice[group_id] += row["is_twice_sum"]
-            last[group_id] = max(row["sent_at_max"], last.get(group_id, ""))
-    returns = read_returns(archive, plan.plan_id, sent, failure_table)
-    counted = counts_of_ramps(archive, plan.plan_id) if sent.keys() - returns.keys() else {}
-    takes = None
-    if sent and failure_table and make_client:
-        takes = _failure_seconds(archive, plan.plan_id, make_client)
+            sends_by_group.setdefault(group_id, _Sends()).add(row)
+
+    returns = read_returns(archive, plan.plan_id, sends_by_group, failure_table)
+    ramp_counts: Mapping[str, LastCount] = {}
+    if sends_by_group.keys() - returns.keys():
+        ramp_counts = counts_of_ramps(archive, plan.plan_id)
+    failure_seconds = None
+    if sends_by_group and failure_table and make_client:
+        failure_seconds = _failure_seconds(archive, plan.plan_id, make_client)
+
     outcomes: dict[str, Outcome] = {}
     # Small groups are in the table, and not in the plan.
-    for group_id in (one.group_id for one in plan.groups):
-        at = datetime.fromisoformat(last[group_id]).timestamp() if group_id in last else None
+    for group in plan.groups:
+        group_id = group.group_id
+        sends = sends_by_group.get(group_id, _Sends())
         back = returns.get(group_id)
-        before = counted.get(group_id) if back is None and sent[group_id] else None
+        last_count = ramp_counts.get(group_id) if back is None and sends.messages else None
         outcomes[group_id] = Outcome(
-            *(group_id, counts[group_id], sent[group_id], at),
+            group_id=group_id,
+            counts=counts[group_id],
+            sent=sends.messages,
+            last_sent_at=sends.last_sent_at,
             returned=back.returned if back else None,
             parked=back.parked if back else None,
-            failure_seconds=takes,
-            sent_twice=twice[group_id],
-            counted=before.returned[group_id] if before else None,
-            counted_at=before.at if before else None,
+            failure_seconds=failure_seconds,
+            sent_twice=sends.twice,
+            counted=last_count.returned[group_id] if last_count else None,
+            counted_at=last_count.at if last_count else None,
         )
     return outcomes
+
+
+def _sums_by_state(
+    archive: Archive, plan_id: str, members: pa.Table, claimed: pa.Table
+) -> list[dict[str, Any]]:
+    """Count the messages of each group and state, and the sends of the plan among them."""
+    states = planned_states(archive, plan_id, members["message_id"], claimed=claimed)
+    rows = members.select(["message_id", "group_id"]).append_column("state", states)
+    rows = rows.join(sends_of_plan(claimed, plan_id), "message_id")
+    sums = rows.group_by(["group_id", "state"]).aggregate(
+        [([], "count_all"), ("sent_at", "count"), ("sent_at", "max"), ("is_twice", "sum")]
+    )
+    return sums.to_pylist()
 
 
 def read_returns(
     archive: Archive, plan_id: str, group_ids: Collection[str], failure_table: str | None
 ) -> dict[str, Returns]:
-    """Read what came back of these groups; one of which that is not known is missing."""
+    """Read what came back of these groups; a group of which this is not known is missing."""
     if not group_ids or not failure_table:
         return {}
     try:
@@ -188,18 +230,21 @@ def counts_of_ramps(archive: Archive, plan_id: str) -> dict[str, LastCount]:
 
 
 def _destinations(archive: Archive, plan_id: str) -> list[str]:
-    return sorted({url for run in find_runs(archive, plan_id) for url in run.destinations})
+    urls = set[str]()
+    for run in find_runs(archive, plan_id):
+        urls.update(run.destinations)
+    return sorted(urls)
 
 
 def _failure_seconds(archive: Archive, plan_id: str, make_client: ClientFactory) -> int | None:
     """Return the longest time of all destinations; None if one of them does not say."""
-    seconds = list[int]()
+    all_seconds = list[int]()
     for url in _destinations(archive, plan_id):
         try:
-            of_queue = require_queue("destination", url, make_client)
+            queue = require_queue("destination", url, make_client)
         except InputError:
             return None
-        if not of_queue.failure_seconds:
+        if not queue.failure_seconds:
             return None
-        seconds.append(of_queue.delay_seconds + of_queue.failure_seconds)
-    return max(seconds, default=None)
+        all_seconds.append(queue.delay_seconds + queue.failure_seconds)
+    return max(all_seconds, default=None)

@@ -49,7 +49,7 @@ from dlq_replay.aws.sqs import describe
 
 @dataclass(frozen=True, slots=True)
 class ShowOptions:
-    """What to show, and how much of it: the arguments of ``show``, see its help."""
+    """The arguments of ``show``: see its help."""
 
     archive: str
     message_id: str
@@ -63,16 +63,18 @@ class ShowOptions:
 
 
 NEWEST = 200
-"""So many messages of a group are looked up for its places."""
+"""Messages of a group that are looked up for its places, at most."""
 
 MOST_READ = 10_000
-"""So many are read for what stands where its texts differ."""
+"""Messages of a group that are read for the words in which its texts differ, at most."""
 
 _MOST_VALUES = 20
-_LEAST_START, _NAMED_IDS = 4, 10
-"""Characters of the beginning of a message id; ids that are named where several begin so."""
 
-_OF_CLAIM = ("who", "reason", "destination", "step")
+_LEAST_START = 4
+"""Characters that the beginning of a message id needs at least."""
+
+_NAMED_IDS = 10
+"""Ids that are named where several begin with the given characters, at most."""
 
 _UNSETTLED = {Disposition.BUSY, Disposition.IN_DOUBT}
 
@@ -163,7 +165,7 @@ class DeadLetterHistory:
 
 @dataclass(frozen=True, slots=True)
 class RunHistory:
-    """One run, and what became of each group of its plan, over all runs; empty without a plan.
+    """One run, and the outcome of each group of its plan, over all runs; empty without a plan.
 
     *stopped_by* is why the run ended early; None if it did not, goes on, or was killed.
     """
@@ -175,7 +177,7 @@ class RunHistory:
 
 @dataclass(frozen=True, slots=True)
 class DifferingWord:
-    """What stands at one ``<*>`` of a group's title: *values* has the most frequent, masked."""
+    """The words at one ``<*>`` of a group's title: *values* has the most frequent, masked."""
 
     distinct: int
     values: Mapping[str, int]
@@ -183,12 +185,13 @@ class DifferingWord:
 
 @dataclass(frozen=True, slots=True)
 class GroupPlaces:
-    """Where in their own code consumers failed on the newest messages of a group.
+    """The places in consumers' own code that failed on the newest messages of a group.
 
     Attributes:
         places: the most frequent first.
         fault: why the failure table may not have answered in full.
-        words: for each ``<*>`` of the title; of so many messages as *words_of* says.
+        words: for each ``<*>`` of the title.
+        words_of: the number of messages that *words* counts.
     """
 
     group_id: str
@@ -210,59 +213,81 @@ def show_group(options: ShowOptions) -> GroupPlaces:
     plan = find_plan(archive, options.plan).plan()
     group_id = plan.full_id(options.message_id)
     members = group_members(archive, plan, group_id)
-    newest = members.sort_by([("sent_at", "descending")]).slice(0, NEWEST).to_pylist()
-    files, ids = {row["file"] for row in newest}, [row["message_id"] for row in newest]
-    found = rows_by_file(archive, sorted(files), ("message_id", "last_id"), ids)
-    rows = {row["message_id"]: row for _, part in found for row in part.to_pylist()}
-    frames, fault = _recorded_frames(options.failure_table, rows.values())
-    logged = read_reasons(archive, set(map(drain_of, files)))
-    for message_id in rows.keys() & logged.keys():
-        frames.setdefault(message_id, frames_of(logged[message_id]["logged"]))
+
+    files, ids = _newest_of(members, NEWEST)
+    rows_by_id: dict[str, Row] = {}
+    for _, rows in rows_by_file(archive, files, ("message_id", "last_id"), ids):
+        for row in rows.to_pylist():
+            rows_by_id[row["message_id"]] = row
+
+    frames, fault = _recorded_frames(options.failure_table, rows_by_id.values())
+    reasons = read_reasons(archive, set(map(drain_of, files)))
+    for message_id in rows_by_id.keys() & reasons.keys():
+        frames.setdefault(message_id, frames_of(reasons[message_id]["logged"]))
     places = Counter(text.partition("\n")[0] for text in frames.values() if text)
+
     mask = str if options.is_unmasked else compile_masks(options.masks).text
     words, words_of = differing_words(archive, group_id, members, mask)
     return GroupPlaces(
-        group_id,
-        len(members),
-        len(rows),
-        dict(places.most_common()),
-        fault,
-        words,
-        words_of,
+        group_id=group_id,
+        messages=len(members),
+        looked_up=len(rows_by_id),
+        places=dict(places.most_common()),
+        fault=fault,
+        words=words,
+        words_of=words_of,
     )
+
+
+def _newest_of(members: pa.Table, most: int) -> tuple[list[str], list[str]]:
+    """Return the files and the ids of the newest of *members*."""
+    newest = members.sort_by([("sent_at", "descending")]).slice(0, most)
+    return sorted(set(_texts(newest["file"]))), _texts(newest["message_id"])
+
+
+def _texts(column: Any) -> list[str]:  # noqa: ANN401 - an Arrow column
+    return list(map(str, column.to_pylist()))
 
 
 def differing_words(
     archive: Archive, group_id: str, members: pa.Table, mask: Callable[[str], str]
 ) -> tuple[tuple[DifferingWord, ...], int]:
-    """Count what stands at each ``<*>`` of a group's title, in its newest messages.
+    """Count the words at each ``<*>`` of a group's title, in its newest messages.
 
-    *members* are as ``group_members`` returns them. Returns nothing of a group whose texts are
-    equal. And of how many messages it is.
+    Args:
+        archive: the archive of the group.
+        group_id: the group.
+        members: its messages, as ``group_members`` returns them.
+        mask: masks one word.
+
+    Returns:
+        The words at each ``<*>``, none for a group whose texts are equal; and the number of
+        messages that were counted.
     """
     pattern = read_pattern(archive, group_id)
     if pattern is None or not has_data(pattern):
         return (), 0
-    newest = members.sort_by([("sent_at", "descending")]).slice(0, MOST_READ)
-    files = sorted(set(map(str, newest["file"].to_pylist())))
-    ids = list(map(str, newest["message_id"].to_pylist()))
+
+    files, ids = _newest_of(members, MOST_READ)
     reasons = read_reasons(archive, set(map(drain_of, files)))
-    counts: list[Counter[str]] = []
-    read = 0
+    counters: list[Counter[str]] = []
+    messages = 0
     for _, rows in rows_by_file(archive, files, SIGNED, ids):
-        columns = (rows[name] for name in SIGNED)
-        for key in map(str, keys_of(*columns, reasons=reasons).to_pylist()):
+        for key in _texts(keys_of(*rows.select(SIGNED).columns, reasons=reasons)):
             if not fits(key, pattern):
                 continue
+
             words = words_that_differ(key, pattern)
-            counts = counts or [Counter() for _ in words]
-            read += 1
-            for counter, word in zip(counts, words, strict=True):
-                counter[mask(word)] += 1
-    found = (
-        DifferingWord(len(counter), dict(counter.most_common(_MOST_VALUES))) for counter in counts
-    )
-    return tuple(found), read
+            counters = counters or [Counter() for _ in words]
+            messages += 1
+            for counter, differing in zip(counters, words, strict=True):
+                counter[mask(differing)] += 1
+
+    return tuple(map(_differing_word, counters)), messages
+
+
+def _differing_word(counter: Counter[str]) -> DifferingWord:
+    return DifferingWord(len(counter), dict(counter.most_common(_MOST_VALUES)))
 
 
 def group_members(archive: Archive, plan: Plan, group_id: str) -> pa.Table:
@@ -278,26 +303,40 @@ def group_members(archive: Archive, plan: Plan, group_id: str) -> pa.Table:
 def _recorded_frames(
     table: str | None, rows: Iterable[Mapping[str, Any]]
 ) -> tuple[dict[str, str], str | None]:
-    """Return what consumers recorded of the copies that they saw last, by message id."""
-    keys = {row["message_id"]: row["last_id"] or row["message_id"] for row in rows}
-    if not table or not keys:
+    """Return the frames that consumers recorded of the copies that they saw last.
+
+    Returns:
+        The frames by message id, and why the table may not have answered in full.
+    """
+    last_ids: dict[str, str] = {}
+    for row in rows:
+        last_ids[row["message_id"]] = row["last_id"] or row["message_id"]
+    if not table or not last_ids:
         return {}, None
+
     try:
         client = aws_client("dynamodb", table_client_config())
     except BotoCoreError as error:
         return {}, describe(error)
-    found, fault = FailureTable(client, table).find([*keys.values()])
-    return {one: found[key].frames for one, key in keys.items() if key in found}, fault
+
+    failures, fault = FailureTable(client, table).find([*last_ids.values()])
+    frames: dict[str, str] = {}
+    for message_id, last_id in last_ids.items():
+        if last_id in failures:
+            frames[message_id] = failures[last_id].frames
+    return frames, fault
 
 
 def show_run(options: ShowOptions) -> RunHistory | None:
     """Find the run whose id is that of the options; None if there is none."""
-    archive, run_id = open_archive(options.archive), options.message_id
+    archive = open_archive(options.archive)
+    run_id = options.message_id
     # No listing for the id of a message.
-    found = find_runs(archive, run_id=run_id) if NEW_ID.fullmatch(run_id) else []
-    if not found:
+    runs = find_runs(archive, run_id=run_id) if NEW_ID.fullmatch(run_id) else []
+    if not runs:
         return None
-    [run] = found
+
+    [run] = runs
     outcomes: Mapping[str, Outcome] = {}
     with suppress(InputError):
         plan = find_plan(archive, run.plan_id, takes_files=False).plan()
@@ -320,54 +359,76 @@ def show(
     masks = masks or compile_masks(options.masks)
     archive = archive or open_archive(options.archive)
     rows = _rows_of_dead_letter(archive, options.message_id)
-    sent_at = [row["sent_at"] for row in rows]
-    attempts = find_attempts(archive, {row["message_id"] for row in rows}, sent_at)
-    runs = run_records(archive, {one.name.run for one in attempts})
+    rows_by_id = defaultdict[str, list[Row]](list)
+    for row in rows:
+        rows_by_id[row["message_id"]].append(row)
+
+    attempts = find_attempts(archive, rows_by_id, [row["sent_at"] for row in rows])
+    runs = run_records(archive, {attempt.name.run for attempt in attempts})
     states = states_of(attempts)
-    by_id = defaultdict[str, list[Row]](list)
-    without = [row for row in rows if not (row["error_type"] or row["error_message"])]
-    reasons = read_reasons(archive, {row["drain_id"] for row in without}) if without else {}
-    for row in without:
-        if reason := reasons.get(row["message_id"]):
-            error = {"error_type": reason["log_error_type"], "logged": reason["logged"]}
-            row.update(error, error_message=reason["log_error_message"])
+
+    _add_logged_reasons(archive, rows)
     frames, _ = _recorded_frames(options.failure_table, rows)
     for row in rows:
         row["frames"] = frames.get(row["message_id"], "")
-        by_id[row["message_id"]].append(row)
-    copies = [
-        _copy(
-            of_one,
+
+    copies: list[ArchivedCopy] = []
+    for message_id, rows_of_copy in rows_by_id.items():
+        copy = _copy(
+            rows_of_copy,
             None if options.is_unmasked else masks,
             has_content=options.has_body or options.is_unmasked,
             state=str(states.get(message_id, PENDING)),
             entries=tuple(_entries(message_id, attempts, runs)),
         )
-        for message_id, of_one in by_id.items()
-    ]
+        copies.append(copy)
     copies.sort(key=lambda copy: (copy.sent_at is None, copy.sent_at, copy.message_id))
-    first_ids = tuple(sorted({copy.first_id for copy in copies}))
+
     is_unsettled = any(copy.state in _UNSETTLED for copy in copies)
-    open_runs = tuple(open_run_notes(archive)) if is_unsettled else ()
-    return DeadLetterHistory(options.message_id, first_ids, tuple(copies), open_runs)
+    return DeadLetterHistory(
+        asked_id=options.message_id,
+        first_ids=tuple(sorted({copy.first_id for copy in copies})),
+        copies=tuple(copies),
+        open_runs=tuple(open_run_notes(archive)) if is_unsettled else (),
+    )
+
+
+def _add_logged_reasons(archive: Archive, rows: Iterable[Row]) -> None:
+    """Add what was found in logs to the rows whose message has no error of its own."""
+    without_error = [row for row in rows if not (row["error_type"] or row["error_message"])]
+    if not without_error:
+        return
+
+    reasons = read_reasons(archive, {row["drain_id"] for row in without_error})
+    for row in without_error:
+        reason = reasons.get(row["message_id"])
+        if reason:
+            row["error_type"] = reason["log_error_type"]
+            row["logged"] = reason["logged"]
+            row["error_message"] = reason["log_error_message"]
 
 
 def _rows_of_dead_letter(archive: Archive, asked_id: str) -> list[Row]:
-    rows = find_rows(archive, [asked_id])
-    known_id = asked_id
-    if not rows and (sender := find_sender(archive, asked_id)):
-        known_id, rows = sender, find_rows(archive, [sender])
+    archived_id = asked_id
+    rows = find_rows(archive, [archived_id])
+    if not rows and (sender_id := find_sender(archive, asked_id)):
+        archived_id = sender_id
+        rows = find_rows(archive, [archived_id])
+
     if not rows:
-        entry = entries_of(find_attempts(archive, [known_id])).get(known_id)
+        entry = entries_of(find_attempts(archive, [archived_id])).get(archived_id)
         if entry:
             raise InputError(
                 f"message {asked_id}: gone from the archive, erased or expired; plan "
                 f"{entry.plan_id}: {entry.state} at {entry.time}"
             )
         rows = find_rows(archive, [_only_id(archive, asked_id)])
-    first_ids = {row["first_id"] for row in rows}
+
     # Other copies of the same dead letter have the same first id.
-    return find_rows(archive, first_ids | {row["message_id"] for row in rows})
+    ids = set[str]()
+    for row in rows:
+        ids.update((row["first_id"], row["message_id"]))
+    return find_rows(archive, ids)
 
 
 def _only_id(archive: Archive, start: str) -> str:
@@ -384,16 +445,16 @@ def _only_id(archive: Archive, start: str) -> str:
             "may still be in a queue: collect, then ask again"
         )
     if len(matches) > 1:
-        named = sorted(matches.values())
-        more = ", …" if len(named) > _NAMED_IDS else ""
+        ids = sorted(matches.values())
+        more = ", …" if len(ids) > _NAMED_IDS else ""
         raise InputError(
-            f"several messages begin with {start}: {', '.join(named[:_NAMED_IDS])}{more}"
+            f"several messages begin with {start}: {', '.join(ids[:_NAMED_IDS])}{more}"
         )
     return next(iter(matches))
 
 
 _OF_CONSUMER = ("error_type", "error_code", "error_message", "error_place", "logged", "frames")
-"""What a consumer wrote: free text, whatever it should be."""
+"""Values that a consumer wrote: they may be any text, whatever they should be."""
 
 
 def _copy(
@@ -404,28 +465,36 @@ def _copy(
     state: str,
     entries: tuple[LedgerEntry, ...],
 ) -> ArchivedCopy:
-    row = min(rows, key=lambda row: (row["drained_at"], row["drain_id"]))
-    attributes = from_row(row).attributes
-    shown = {one.name: row[one.name] for one in fields(ArchivedCopy) if one.name in row}
+    first = min(rows, key=lambda row: (row["drained_at"], row["drain_id"]))
+    shown: Row = {}
+    for column in fields(ArchivedCopy):
+        if column.name in first:
+            shown[column.name] = first[column.name]
+
+    attributes = from_row(first).attributes
     shown |= {
         "state": state,
-        "drain_ids": tuple(sorted({one["drain_id"] for one in rows})),
-        "redriven_by": row["plan_id"],
-        "attributes": {name: one.data_type for name, one in attributes.items()},
+        "drain_ids": tuple(sorted({row["drain_id"] for row in rows})),
+        "redriven_by": first["plan_id"],
+        "attributes": {name: attribute.data_type for name, attribute in attributes.items()},
         "entries": entries,
         "body": None,
     }
     if has_content:
-        shown["body"] = row["body"] or ""
-        shown["values"] = {name: one.value for name, one in attributes.items()}
-    return ArchivedCopy(**(_unmasked(shown) if masks is None else _masked(shown, masks)))
+        shown["body"] = first["body"] or ""
+        shown["values"] = {name: attribute.value for name, attribute in attributes.items()}
+
+    shown = _unmasked(shown) if masks is None else _masked(shown, masks)
+    return ArchivedCopy(**shown)
 
 
 def _unmasked(shown: Row) -> Row:
-    values = shown.get("values")
-    if values is None:
+    """Format the values that are bytes."""
+    if "values" not in shown:
         return shown
-    texts = {name: one if isinstance(one, str) else one.hex() for name, one in values.items()}
+    texts: dict[str, str] = {}
+    for name, value in shown["values"].items():
+        texts[name] = value if isinstance(value, str) else value.hex()
     return {**shown, "values": texts}
 
 
@@ -439,31 +508,42 @@ def _masked(shown: Row, masks: Masks) -> Row:
         masked["message_group_id"] = masks.value("message_group_id", shown["message_group_id"])
     if shown["body"] is not None:
         masked["body"] = masks.value("body", shown["body"])
-        values = shown["values"].items()
-        masked["values"] = {name: masks.value(f"attribute.{name}", one) for name, one in values}
+        masked["values"] = {}
+        for name, value in shown["values"].items():
+            masked["values"][name] = masks.value(f"attribute.{name}", value)
     return masked
 
 
 def _entries(
     message_id: str, attempts: Sequence[Attempt], runs: Mapping[tuple[str, str], RunRecord]
 ) -> Iterator[LedgerEntry]:
-    for found in attempts:
-        claim, results = found.claim, found.results
+    for attempt in attempts:
+        claim = attempt.claim
         if message_id not in claim.message_ids:
             continue
-        # A result without the message leaves open whether it was sent.
-        unknown = Result(message_id, Disposition.IN_DOUBT, "")
-        result = next((one for one in results or () if one.message_id == message_id), unknown)
-        run = runs.get(found.name.run)
+
+        result = _result_of(message_id, attempt.results or ())
+        run = runs.get(attempt.name.run)
         yield LedgerEntry(
-            plan_id=found.name.plan_id,
-            run_id=found.name.run_id,
+            plan_id=attempt.name.plan_id,
+            run_id=attempt.name.run_id,
+            who=claim.who,
+            reason=claim.reason,
+            destination=claim.destination,
             claimed_at=claim.time,
             edit=claim.edits.get(message_id, ""),
-            outcome=None if results is None else str(result.outcome),
+            outcome=None if attempt.results is None else str(result.outcome),
             settled_at=result.time,
             new_message_id=result.new_message_id,
             detail=result.detail,
+            step=claim.step,
             caller=run.caller if run else Caller(),
-            **{name: getattr(claim, name) for name in _OF_CLAIM},
         )
+
+
+def _result_of(message_id: str, results: Iterable[Result]) -> Result:
+    for result in results:
+        if result.message_id == message_id:
+            return result
+    # A result without the message leaves open whether it was sent.
+    return Result(message_id, Disposition.IN_DOUBT, "")

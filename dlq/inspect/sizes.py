@@ -1,10 +1,11 @@
-"""How much a verb will read, counted from the archive before an engine is chosen.
+"""Estimate how much a verb will read, before an engine is chosen.
 
-Bodies are counted by the column of their sizes, and only of as many messages as matter.
+Sizes of bodies come from the archive's column of sizes. They are read only of few messages.
 """
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +17,7 @@ from dlq.archive.storage.files import Archive
 from dlq.plan.plan import Action, Plan
 
 _FEW = 10_000
-"""Sizes of bodies are read of so many messages; more are too many anyway."""
+"""Sizes of bodies are read of at most this many messages; more are too many anyway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Size:
     body_bytes: int
 
     def plus(self, messages: int) -> "Size":
-        """Return the size with so many more messages, of unknown bodies."""
+        """Return the size with this number of messages more, of unknown bodies."""
         return Size(self.messages + messages, self.body_bytes)
 
 
@@ -41,13 +42,15 @@ def size_of_archive(archive: Archive) -> Size:
 
 
 def size_of_pending(archive: Archive) -> Size:
-    """Return the size of the messages that nobody has decided about, or more where that is few."""
+    """Return the size of the pending messages, or of the whole archive where that is small."""
     whole = size_of_archive(archive)
     if whole.messages <= _FEW:
         return whole
+
     pending = read_messages(archive).pending()
     if pending.num_rows > _FEW:
         return Size(pending.num_rows, 0)
+
     paths = pc.unique(pending["file"].cast(pa.string())).to_pylist()
     return Size(pending.num_rows, _body_bytes(archive, sorted(map(str, paths))))
 
@@ -58,16 +61,20 @@ def size_of_plan(archive: Archive, plan: Plan) -> Size:
     Raises:
         InputError: the plan's table is not in this archive.
     """
-    acting = [group.group_id for group in plan.groups if group.action is not Action.LEAVE]
+    group_ids = [group.group_id for group in plan.groups if group.action is not Action.LEAVE]
     columns = ("group_id", "body_bytes")
     table = read_table_columns(archive, plan.plan_id, columns, plan.snapshot.table_sha256)
-    is_acting = is_in(table["group_id"].cast(pa.string()), acting)
-    body_bytes = table["body_bytes"].filter(is_acting)
-    return Size(len(body_bytes), int(pc.sum(body_bytes).as_py() or 0))
+    is_selected = is_in(table["group_id"].cast(pa.string()), group_ids)
+    body_bytes = table["body_bytes"].filter(is_selected)
+    return Size(len(body_bytes), _total(body_bytes))
 
 
 def _body_bytes(archive: Archive, paths: Collection[str]) -> int:
     total = 0
     for _, rows in rows_by_file(archive, list(paths), ["body_bytes"]):
-        total += int(pc.sum(rows["body_bytes"]).as_py() or 0)
+        total += _total(rows["body_bytes"])
     return total
+
+
+def _total(numbers: Any) -> int:  # noqa: ANN401 - an Arrow column
+    return int(pc.sum(numbers).as_py() or 0)

@@ -1,7 +1,7 @@
 """The verb ``status``: counts of messages in the parked queue and in the archive."""
 
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -38,12 +38,12 @@ EXAMPLES = 5
 """Message ids that are named for a state, at most."""
 
 LATEST = 20
-"""Plans and drains that are printed at most, and plans of which what came back is read."""
+"""Plans and drains that are printed at most, and plans of which returns are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatusOptions:
-    """What to count: the arguments of ``status``, see its help."""
+    """The arguments of ``status``: see its help."""
 
     archive: str
     parked_queue_url: str | None = None
@@ -85,7 +85,7 @@ class Blocker:
 
 @dataclass(frozen=True, slots=True)
 class NewestReport:
-    """The newest report, and what of the messages that are pending now it knows.
+    """The newest report, compared with the messages that are pending now.
 
     Attributes:
         unlisted: pending messages that are not in it.
@@ -133,9 +133,9 @@ class ArchiveStatus:
     report: NewestReport | None = None
     open_runs: tuple[str, ...] = ()
 
-    def count(self, word: str) -> int:
+    def count(self, state: str) -> int:
         """Return the number of messages in a state, or pending."""
-        return self.counts.get(word, 0)
+        return self.counts.get(state, 0)
 
 
 _COLUMNS = (
@@ -146,7 +146,7 @@ _COLUMNS = (
     "sent_at",
     "queue_url",
 )
-"""What ``count`` needs of each row of the archive."""
+"""Columns of the archive that ``count`` needs."""
 
 
 def status(options: StatusOptions, *, progress: Progress = silent) -> ArchiveStatus:
@@ -162,12 +162,18 @@ def status(options: StatusOptions, *, progress: Progress = silent) -> ArchiveSta
         now_seconds = time.time()
         messages = read_messages(archive)
         pending = messages.pending()
-        found = _counted(archive, messages, pending, now_seconds)
+        counts = _counted(archive, messages, pending, now_seconds)
         report = _newest_report(archive, pending)
+
     table = options.failure_table
-    latest = [_with_returns(archive, one, table) for one in found.plans[-LATEST:]]
-    found = replace(found, plans=(*found.plans[:-LATEST], *latest))
-    return replace(found, queue=queue, dlq=_dlq_status(options), report=report)
+    latest = [_with_returns(archive, plan, table) for plan in counts.plans[-LATEST:]]
+    return replace(
+        counts,
+        plans=(*counts.plans[:-LATEST], *latest),
+        queue=queue,
+        dlq=_dlq_status(options),
+        report=report,
+    )
 
 
 def _newest_report(archive: Archive, pending: pa.Table) -> NewestReport | None:
@@ -176,25 +182,26 @@ def _newest_report(archive: Archive, pending: pa.Table) -> NewestReport | None:
         file = find_plan(archive, None)
     except NoReportError:
         return None
+
     try:
         plan = file.plan()
         columns = ["message_id", "group_id"]
         members = read_table_columns(archive, plan.plan_id, columns, plan.snapshot.table_sha256)
     except (InputError, ArchiveError) as error:
         return NewestReport(file.folder.root.rpartition("/")[2], fault=str(error))
-    stopped = read_memory(archive).stopped
-    acting = [
-        group.group_id
-        for group in plan.groups
-        if group.action is not Action.LEAVE and group.group_id not in stopped
-    ]
-    chosen = members.filter(is_in(members["group_id"].cast(pa.string()), acting))
-    # What is in doubt or busy is not a plan's to send.
+
+    acting_groups = {group.group_id for group in plan.groups if group.action is not Action.LEAVE}
+    acting_groups -= read_memory(archive).stopped.keys()
+    is_acting = is_in(members["group_id"].cast(pa.string()), sorted(acting_groups))
+    chosen = members.filter(is_acting)
+
+    pending_ids = pending["message_id"]
+    # A plan does not send messages that are in doubt or busy.
     is_free = pc.equal(states_in(pending["entry"]), pa.scalar(PENDING))
     return NewestReport(
-        plan.plan_id,
-        unlisted=_count(pc.invert(is_in(pending["message_id"], members["message_id"]))),
-        decided=_count(pc.and_(is_free, is_in(pending["message_id"], chosen["message_id"]))),
+        plan_id=plan.plan_id,
+        unlisted=_count(pc.invert(is_in(pending_ids, members["message_id"]))),
+        decided=_count(pc.and_(is_free, is_in(pending_ids, chosen["message_id"]))),
     )
 
 
@@ -203,17 +210,23 @@ def _count(flags: Any) -> int:  # noqa: ANN401 - an Arrow column of booleans
 
 
 def _dlq_status(options: StatusOptions) -> DlqStatus | None:
-    """Ask for the limit of a queue, and for what waits. Never raises for what AWS answers."""
+    """Ask for the limit of a queue, and for its waiting messages. Never raises an error of AWS."""
     if not options.failure_table or not options.main_queue_url:
         return None
+
     limit = read_limit(options.failure_table, options.main_queue_url)
     if limit.per_minute is None:
         return DlqStatus(fault=limit.fault, unjudged=limit.unjudged)
+
     url = options.dlq_url
     counts = queue_counts(SqsQueue(sqs_client(url), url)) if url else None
-    # Held by a delayed re-send, or on FIFO by visibility.
-    waiting = counts.delayed + counts.in_flight if counts else None
-    return DlqStatus(limit.per_minute, limit.sentence, unjudged=limit.unjudged, waiting=waiting)
+    return DlqStatus(
+        per_minute=limit.per_minute,
+        sentence=limit.sentence,
+        unjudged=limit.unjudged,
+        # Held by a delayed re-send, or on FIFO by visibility.
+        waiting=counts.delayed + counts.in_flight if counts else None,
+    )
 
 
 def _with_returns(archive: Archive, plan: PlanCount, failure_table: str | None) -> PlanCount:
@@ -221,24 +234,33 @@ def _with_returns(archive: Archive, plan: PlanCount, failure_table: str | None) 
         return plan
     if failure_table is None and not counts_of_ramps(archive, plan.plan_id):
         return plan
+
     try:
-        of_plan = find_plan(archive, plan.plan_id, takes_files=False).plan()
+        planned = find_plan(archive, plan.plan_id, takes_files=False).plan()
     except InputError:
         # The report is gone.
         return plan
+
     claimed = claimed_table(archive, by_plan=plan.plan_id)
-    outcomes = read_outcomes(archive, of_plan, failure_table, claimed).values()
-    sent = [one for one in outcomes if one.sent]
-    known = [one.known_returned for one in sent if one.known_returned is not None]
-    if not known or len(known) < len(sent):
+    outcomes = read_outcomes(archive, planned, failure_table, claimed)
+    sent_outcomes = [outcome for outcome in outcomes.values() if outcome.sent]
+    returned = 0
+    times: list[float] = []
+    for outcome in sent_outcomes:
+        if outcome.known_returned is None:
+            return plan
+        returned += outcome.known_returned
+        if outcome.counted_at is not None:
+            times.append(outcome.counted_at)
+
+    if not sent_outcomes:
         return plan
-    times = [one.counted_at for one in sent if one.counted_at is not None]
-    at = datetime.fromtimestamp(min(times), UTC) if times else None
-    return replace(plan, returned=sum(known), returned_at=at)
+    returned_at = datetime.fromtimestamp(min(times), UTC) if times else None
+    return replace(plan, returned=returned, returned_at=returned_at)
 
 
 def count(archive: Archive) -> ArchiveStatus:
-    """Count what an archive holds now. Holds the ids of what is pending."""
+    """Count the messages that an archive holds now. Holds the ids of the pending ones in memory."""
     now_seconds = time.time()
     messages = read_messages(archive)
     return _counted(archive, messages, messages.pending(), now_seconds)
@@ -248,28 +270,33 @@ def _counted(
     archive: Archive, messages: Messages, pending: pa.Table, now_seconds: float
 ) -> ArchiveStatus:
     counts = Counter({PENDING: pending.num_rows})
-    drains = defaultdict[str, Counter[bool]](Counter)
-    plans: dict[str, dict[str, int]] = {plan_id: {} for plan_id, _ in list_runs(archive)}
-    for (drain_id, plan_id, state), number in messages.counts().items():
+    drains: dict[str, DrainCount] = {}
+    plans: dict[str, Counter[str]] = {plan_id: Counter() for plan_id, _ in list_runs(archive)}
+    numbers = messages.counts()
+    for (drain_id, plan_id, state), number in numbers.items():
         if state != PENDING:
             counts[state] += number
-        drains[drain_id][state in DECIDED] += number
         if plan_id:
-            of_plan = plans.setdefault(plan_id, {})
-            of_plan[state] = of_plan.get(state, 0) + number
-    oldest, rows = _oldest_and_ordered(archive, pending)
+            plans.setdefault(plan_id, Counter())[state] += number
+
+        drain = drains.get(drain_id, DrainCount(drain_id, 0, 0))
+        drains[drain_id] = DrainCount(
+            drain_id=drain_id,
+            messages=drain.messages + number,
+            pending=drain.pending + (0 if state in DECIDED else number),
+        )
+
+    oldest_pending_at, rows = _oldest_and_ordered(archive, pending)
     waiting, blockers = _waiting(rows)
     return ArchiveStatus(
         archive=archive.root,
         at=datetime.fromtimestamp(now_seconds, UTC),
         queue=None,
-        messages=sum(one.total() for one in drains.values()),
+        messages=numbers.total(),
         counts=dict(counts),
-        oldest_pending_at=oldest,
-        drains=tuple(
-            DrainCount(one, drains[one].total(), drains[one][False]) for one in sorted(drains)
-        ),
-        plans=tuple(PlanCount(one, plans[one]) for one in sorted(plans)),
+        oldest_pending_at=oldest_pending_at,
+        drains=tuple(sorted(drains.values(), key=lambda drain: drain.drain_id)),
+        plans=tuple(PlanCount(plan_id, dict(plans[plan_id])) for plan_id in sorted(plans)),
         examples=_examples(pending),
         waiting=waiting,
         blockers=blockers,
@@ -280,43 +307,52 @@ def _counted(
 def _oldest_and_ordered(archive: Archive, pending: pa.Table) -> tuple[datetime | None, pa.Table]:
     """Return when the oldest message was sent, and ``_COLUMNS`` of those of FIFO queues."""
     files: Any = pending["file"].combine_chunks()
-    places = {path: place for place, path in enumerate(files.dictionary.to_pylist())}
-    oldest, tables = [], [ARROW_SCHEMA.empty_table().select(_COLUMNS)]
+    file_numbers = {path: number for number, path in enumerate(files.dictionary.to_pylist())}
+    oldest: datetime | None = None
+    tables = [ARROW_SCHEMA.empty_table().select(_COLUMNS)]
     for path, of_file in rows_by_file(archive, sorted(files.unique().to_pylist()), _COLUMNS):
         ids = pending["message_id"]
-        if path in places:
-            ids = ids.filter(pc.equal(files.indices, pa.scalar(places[path], pa.int32())))
+        if path in file_numbers:
+            number = pa.scalar(file_numbers[path], pa.int32())
+            ids = ids.filter(pc.equal(files.indices, number))
         rows = of_file.filter(is_in(of_file["message_id"], ids))
-        oldest.append(pc.min(pc.coalesce(rows["sent_at"], rows["drained_at"])).as_py())
+
+        sent_at = pc.min(pc.coalesce(rows["sent_at"], rows["drained_at"])).as_py()
+        if sent_at and (oldest is None or sent_at < oldest):
+            oldest = sent_at
         tables.append(rows.filter(pc.is_valid(rows["sequence_number"])))
+
     rows = pa.concat_tables(tables)
-    first = rows.take(first_rows(rows, "message_id", "drained_at"))
-    return min((one for one in oldest if one), default=None), first
+    return oldest, rows.take(first_rows(rows, "message_id", "drained_at"))
 
 
 def _waiting(rows: pa.Table) -> tuple[int, tuple[Blocker, ...]]:
-    """Count what waits in the message groups of each parked queue, and find the first of each."""
+    """Count the waiting messages of message groups, and find the first message of each group."""
     # Sequence numbers are decimal digits without leading zeros, so the longer one is greater.
-    found = rows.append_column("digits", pc.utf8_length(rows["sequence_number"]))
+    rows = rows.append_column("digits", pc.utf8_length(rows["sequence_number"]))
     order = ("digits", "sequence_number", "sent_at", "message_id")
-    found = found.sort_by([(name, "ascending") for name in order])
-    groups = found.group_by(["queue_url", "message_group_id"], use_threads=False).aggregate(
+    rows = rows.sort_by([(name, "ascending") for name in order])
+    groups = rows.group_by(["queue_url", "message_group_id"], use_threads=False).aggregate(
         [("message_id", "first"), ("message_id", "count")]
     )
-    blockers = [
-        Blocker(one["message_id_first"], one["message_id_count"] - 1)
-        for one in groups.to_pylist()
-        if one["message_id_count"] > 1
-    ]
-    blockers.sort(key=lambda one: (-one.waiting, one.message_id))
-    return sum(one.waiting for one in blockers), tuple(blockers[:EXAMPLES])
+
+    waiting = 0
+    blockers: list[Blocker] = []
+    for group in groups.to_pylist():
+        behind = group["message_id_count"] - 1
+        if behind:
+            waiting += behind
+            blockers.append(Blocker(group["message_id_first"], behind))
+    blockers.sort(key=lambda blocker: (-blocker.waiting, blocker.message_id))
+    return waiting, tuple(blockers[:EXAMPLES])
 
 
-def _examples(rows: pa.Table) -> dict[str, tuple[str, ...]]:
+def _examples(pending: pa.Table) -> dict[str, tuple[str, ...]]:
     examples = {}
+    states = field_in(pending["entry"], "state")
     for state in (Disposition.IN_DOUBT, Disposition.BUSY):
-        is_in_it = pc.equal(field_in(rows["entry"], "state"), pa.scalar(str(state)))
-        ids = [str(one) for one in rows.filter(is_in_it)["message_id"].to_pylist()]
+        in_state = pending.filter(pc.equal(states, pa.scalar(str(state))))
+        ids = sorted(map(str, in_state["message_id"].to_pylist()))
         if ids:
-            examples[str(state)] = tuple(sorted(ids)[:EXAMPLES])
+            examples[str(state)] = tuple(ids[:EXAMPLES])
     return examples
