@@ -1,27 +1,33 @@
-"""What is pending, found without reading what is decided: ``ledger/open.parquet``, a cache.
+"""The open set: which messages are pending, read without reading what is decided.
 
-It has a row for each message that is not decided by the runs that it covers: its id, the path of
-its file, and the ``Entry`` that holds. Its metadata name what it covers: the drains, each with a
-digest of the names of its files; how many of their messages are decided, by plan and state; and the
-result files, each with its ``ResultSpan``. A run with a claim without a result is not covered,
-since the result may come; the messages of such claims keep their rows.
+``ledger/open.parquet`` is a cache. It has a row for each message that is not decided by the runs
+that it covers: the message's id, the path of its file, and the ``Entry`` that holds. Its metadata
+name what it covers:
 
-An analysis replaces it. A reader takes its rows of the drains that have the same files as then,
-reads the ids of the other drains, and adds what the runs say that it does not cover. So an older
-one is as right as a newer one, an erasure need not touch it, and without it, or where it is
-damaged, all ids and results are read. It has ids and paths, and no content.
+* the drains, each with a digest of the names of its files;
+* how many of their messages are decided, by plan and state;
+* the result files, each with its ``ResultSpan``.
 
-Clocks of machines differ, and ids have times of such clocks. So nothing here compares times of two
-machines. A drain may bring again what was decided long ago: a copy that SQS delivers twice has the
-same SentTimestamp each time, and each claim says between which SentTimestamps its messages are. An
-analysis also stores which result files it has read, and what they say of what is pending:
+A run with a claim without a result is not covered, since the result may still come. The messages of
+such claims keep their rows.
+
+An analysis replaces the open set. A reader takes its rows of the drains that have the same files as
+then, reads the ids of the other drains, and adds what the other runs say. So an old open set is as
+correct as a new one, and an erasure need not touch it. Where it is missing or damaged, all ids and
+results are read. It has ids and paths, and no content.
+
+Nothing here compares times of two machines: their clocks differ, and ids have times of such clocks.
+SQS may deliver a message again that was decided long ago, and a drain brings it again. Both copies
+have the same SentTimestamp, and each claim says between which SentTimestamps its messages are.
+
+An analysis also stores which result files it has read, and what they say of pending messages:
 ``ledger/plan_id=PLAN/known.parquet``, in the same form. For the messages of its plan these files
 need not be read again.
 """
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import groupby
@@ -65,14 +71,14 @@ OPEN_SET = f"{LEDGER}/open.parquet"
 _COVERS = b"covers"
 _PATHS = pa.dictionary(pa.int32(), pa.string())
 _ROWS = pa.schema([("message_id", pa.string()), ("file", _PATHS), ("entry", pa.string())])
-_SAID = pa.schema([("message_id", pa.string()), ("entry", pa.string()), ("drain_id", pa.string())])
+_ENTRIES = pa.schema(
+    [("message_id", pa.string()), ("entry", pa.string()), ("drain_id", pa.string())]
+)
 
 _ROWS_AT_ONCE = 20_000
 
-
 Count = tuple[str, str, str]
 """A drain, the plan whose attempt holds, and a state; without an attempt the plan is empty."""
-
 
 SentSpan = tuple[str, str] | None
 """The SentTimestamp of the first and of the last of some messages, both by the clock of SQS; ISO
@@ -81,7 +87,7 @@ SentSpan = tuple[str, str] | None
 
 @dataclass(frozen=True, slots=True)
 class ResultSpan:
-    """Which messages a result file may be about, so that nobody opens it in vain.
+    """Limits of the messages of a result file, to leave files closed that cannot have a message.
 
     Attributes:
         last_time: the greatest time of its results; ISO 8601, UTC.
@@ -92,7 +98,7 @@ class ResultSpan:
     sent: SentSpan
 
     def may_have(self, sent: SentSpan) -> bool:
-        """Whether a message of *sent* may be among them."""
+        """Return whether a message of *sent* may be among them."""
         if self.sent is None or sent is None:
             return True
         return self.sent[0] <= sent[1] and sent[0] <= self.sent[1]
@@ -104,13 +110,13 @@ _Covers: Any = tuple[dict[str, str], list[tuple[str, str, str, int]], dict[str, 
 
 @dataclass(frozen=True, slots=True)
 class OpenSet:
-    """What is not decided by the runs that it covers.
+    """The messages that are not decided by the runs that it covers.
 
     Attributes:
         rows: see ``_ROWS``; *entry* is null where no run has claimed the message.
         drains: by id, the digest of the names of the files that were read.
         decided: the numbers of the messages of these drains that have no row.
-        runs: by path of the result file.
+        runs: the result files that it covers, by path.
     """
 
     rows: pa.Table
@@ -119,16 +125,17 @@ class OpenSet:
     runs: Mapping[str, ResultSpan]
 
     def write(self, archive: Archive, path: str = OPEN_SET) -> None:
-        """Replace the stored one. Raises ArchiveError."""
+        """Replace the stored open set. Raises ArchiveError."""
         decided = [(*key, number) for key, number in sorted(self.decided.items())]
         covers = record_bytes((self.drains, decided, self.runs))
         rows = self.rows.replace_schema_metadata({_COVERS: covers})
         archive.write(path, parquet_bytes(rows))
 
     def write_for_plan(self, archive: Archive, plan_id: str) -> None:
-        """Store what a plan of what is pending need not read again. Raises ArchiveError."""
+        """Store what a plan of the pending messages need not read again. Raises ArchiveError."""
         claimed = self.rows.filter(pc.is_valid(self.rows["entry"]))
-        OpenSet(claimed, {}, {}, self.runs).write(archive, _known_path(plan_id))
+        of_plan = OpenSet(rows=claimed, drains={}, decided={}, runs=self.runs)
+        of_plan.write(archive, _known_path(plan_id))
 
     def without(self, sent: SentSpan) -> set[str]:
         """Return the result files that have no message of *sent*."""
@@ -140,15 +147,15 @@ class Messages:
     """All messages of an archive.
 
     Attributes:
-        open_set: covers all that it can.
-        entries: as in its rows, but by all runs.
+        open_set: covers every run whose claims all have results.
+        entries: of each of its rows, the entry that holds by all runs.
     """
 
     open_set: OpenSet
     entries: Any
 
     def pending(self) -> pa.Table:
-        """Return ``message_id, file, entry`` of what is pending, in doubt or busy."""
+        """Return ``message_id, file, entry`` of messages that are pending, in doubt or busy."""
         rows = self.open_set.rows.set_column(2, "entry", self.entries)
         return _without(rows, _is_decided(self.entries))
 
@@ -160,8 +167,48 @@ class Messages:
         return Counter(self.open_set.decided) + _counted(self.open_set.rows, self.entries)
 
 
+@dataclass(frozen=True, slots=True)
+class _Claims:
+    """What runs say of messages; each table as ``_ENTRIES``, a message may be in several.
+
+    Attributes:
+        final: from result files with a result for each claim. They never say anything else.
+        open: from the other result files, and from runs without one. Results may still come.
+        runs: the result files that an open set covers which has *final* in its rows.
+    """
+
+    final: list[pa.Table]
+    open: list[pa.Table]
+    runs: dict[str, ResultSpan]
+
+
 def read_messages(archive: Archive) -> Messages:
-    """Read which messages are pending now, of all drains."""
+    """Read which messages are pending now, of all drains.
+
+    The stored open set is the base. Since it was written, runs may have claimed messages, drains
+    may have brought some, an erasure may have removed some, and SQS may have delivered a decided
+    one again.
+
+    Example: drain d-1 brought m-1 to m-4. A run sent m-1 and m-2. An analysis stored the open set:
+    rows of m-3 and m-4, and the count "two messages of d-1 are sent". The third column says what
+    happened since then, the last two what this function returns.
+
+    | message | stored row | since then                    | row now | state   |
+    |---------|------------|-------------------------------|---------|---------|
+    | m-1     | no         |                               | no      | sent    |
+    | m-2     | no         | delivered again, drained: d-2 | no      | sent    |
+    | m-3     | yes        | sent, and its run has ended   | no      | sent    |
+    | m-4     | yes        | claimed, its run is open      | yes     | busy    |
+    | m-5     | no         | delivered first, drained: d-2 | yes     | pending |
+
+    * m-1 is read from no file: it is in the stored count.
+    * m-3 leaves the rows and is counted: no result of it can come any more.
+    * m-4 keeps its row: its result may come.
+    * The files of d-2 are read, since the open set does not have this drain. m-5 gets a row. Of m-2
+      the result file of the first run is read again, and says that m-2 is sent. But then m-2 counts
+      twice, for d-2 and in the stored count of d-1. So all steps are done a second time without the
+      rows and counts of d-1: its files are read, and m-2 counts once.
+    """
     base = stored_open_set(archive)
     reopened: set[str] = set()
     while True:
@@ -174,70 +221,144 @@ def read_messages(archive: Archive) -> Messages:
 def _read(archive: Archive, base: OpenSet, reopened: set[str]) -> tuple[Messages, set[str]]:
     """Read what *base* does not cover, and the drains *reopened*.
 
-    Also return drains of *base* in which a message may be counted that was counted here, too: it
-    was delivered again, and is decided. Without them the count is right.
+    Also return the drains of *base* of which a message may be counted twice, see
+    ``_drains_counted_twice``. Without the stored counts of these drains the count is right.
     """
-    results, attempts = ledger_files(archive)
-    runs = {path: base.runs[path] for path in results if path in base.runs}
-    covered, unsure = [_SAID.empty_table()], [_SAID.empty_table()]
+    claims = _read_new_claims(archive, base)
+
+    digests = _drain_digests(archive)
+    drains = _covered_drains(base, digests, reopened, claims)
+    rows = _rows_of_drains(base.rows, drains)
+
+    unread_drains = sorted(digests.keys() - drains)
+    fresh = first_rows_of(archive, unread_drains)
+    fresh = _without(fresh, is_in(fresh["message_id"], rows["message_id"]))
+    if fresh.num_rows:
+        claims.final.extend(_reread_claims(archive, base, claims, fresh))
+    rows = _with_fresh(rows, fresh)
+
+    # The new open set gets the final entries alone. The state now follows from all.
+    final = _strongest(claims.final)
+    unfinished = _strongest(claims.open)
+    entries = pc.max_element_wise(rows["entry"], _entries_for(rows, final))
+    entries_now = pc.max_element_wise(entries, _entries_for(rows, unfinished))
+    rows = rows.set_column(2, "entry", entries).append_column("entry_now", entries_now)
+
+    # A decided message leaves the rows, unless a result about it may still come.
+    may_change = is_in(rows["message_id"], unfinished["message_id"])
+    leaves = pc.and_not(_is_decided(entries), may_change)
+    leaving = rows.filter(leaves)
+    staying = _without(rows, leaves)
+
+    decided = Counter[Count]()
+    for count, number in base.decided.items():
+        if count[0] in drains:
+            decided[count] = number
+    decided += _counted(leaving, leaving["entry"])
+
+    open_set = OpenSet(
+        rows=staying.select(_ROWS.names), drains=digests, decided=decided, runs=claims.runs
+    )
+    counted_twice = _drains_counted_twice(base, drains, leaving, claims)
+    return Messages(open_set, staying["entry_now"]), counted_twice
+
+
+def _read_new_claims(archive: Archive, base: OpenSet) -> _Claims:
+    """Read the claims of all runs that *base* does not cover."""
+    paths, open_attempts = ledger_files(archive)
+    runs = {path: base.runs[path] for path in paths if path in base.runs}
+    claims = _Claims(final=[_ENTRIES.empty_table()], open=[_ENTRIES.empty_table()], runs=runs)
 
     def read(file: ResultFile) -> tuple[pa.Table, bool, ResultSpan]:
         claimed, is_whole = claimed_in(file)
         span = ResultSpan(pc.max(claimed["time"]).as_py() or "", file.sent_span())
-        return _said(claimed), is_whole, span
+        return _entry_table(claimed), is_whole, span
 
-    new = [path for path in results if path not in runs]
-    for path, (said, is_whole, span) in zip(new, read_results(archive, new, read), strict=True):
-        (covered if is_whole else unsure).append(said)
+    new_paths = [path for path in paths if path not in runs]
+    results = read_results(archive, new_paths, read)
+    for path, (entries, is_whole, span) in zip(new_paths, results, strict=True):
         if is_whole:
-            runs[path] = span
-    batch = claimed_rows(attempts)
-    unsure.append(_said(pa.Table.from_batches([batch])))
+            claims.final.append(entries)
+            claims.runs[path] = span
+        else:
+            claims.open.append(entries)
 
-    files = {drain_id: [*paths] for drain_id, paths in groupby(message_files(archive), drain_of)}
-    digests = {one: sha256("\n".join(paths).encode()).hexdigest() for one, paths in files.items()}
-    drains = {one for one, digest in base.drains.items() if digests.get(one) == digest} - reopened
-    rows = _without(base.rows, _is_outside(base.rows, drains))
-    # Somebody says something new of a message without a row: its drain is read again.
-    newer = pa.concat_tables([*covered, *unsure])
-    is_new = pc.invert(is_in(newer["message_id"], rows["message_id"]))
-    renewed = set(pc.unique(newer["drain_id"].filter(is_new)).to_pylist())
-    drains = drains - renewed if all(renewed) else set()
-    rows = _without(rows, _is_outside(rows, drains))
-    unread = sorted(files.keys() - drains)
-    fresh = first_rows_of(archive, unread)
-    fresh = _without(fresh, is_in(fresh["message_id"], rows["message_id"]))
+    claimed = pa.Table.from_batches([claimed_rows(open_attempts)])
+    claims.open.append(_entry_table(claimed))
+    return claims
 
-    def read_of_fresh(file: ResultFile) -> pa.Table:
+
+def _drain_digests(archive: Archive) -> dict[str, str]:
+    """Return the digest of the names of the files of each drain, by its id."""
+    digests = {}
+    for drain_id, paths in groupby(message_files(archive), drain_of):
+        digests[drain_id] = sha256("\n".join(paths).encode()).hexdigest()
+    return digests
+
+
+def _covered_drains(
+    base: OpenSet, digests: Mapping[str, str], reopened: set[str], claims: _Claims
+) -> set[str]:
+    """Return the drains whose rows and counts in *base* are still right.
+
+    Left out are the *reopened* drains, those whose files changed, and those with a message that a
+    claim names and that has no row: it is in the stored counts, and the claim may change its state.
+    """
+    drains = {
+        drain_id for drain_id, digest in base.drains.items() if digests.get(drain_id) == digest
+    }
+    drains -= reopened
+
+    rows = _rows_of_drains(base.rows, drains)
+    claimed = pa.concat_tables([*claims.final, *claims.open])
+    has_no_row = pc.invert(is_in(claimed["message_id"], rows["message_id"]))
+    changed = set(pc.unique(claimed["drain_id"].filter(has_no_row)).to_pylist())
+    if not all(changed):
+        # A claim does not name its drains: the message may be in any of them.
+        return set()
+    return drains - changed
+
+
+def _reread_claims(
+    archive: Archive, base: OpenSet, claims: _Claims, fresh: pa.Table
+) -> Iterator[pa.Table]:
+    """Read what the result files that *base* covers say of the *fresh* messages.
+
+    SQS may have delivered them before, and a run may have decided them then.
+    """
+
+    def read(file: ResultFile) -> pa.Table:
         claimed, _ = claimed_in(file)
-        return _said(claimed.filter(is_in(claimed["message_id"], fresh["message_id"])))
+        return _entry_table(claimed.filter(is_in(claimed["message_id"], fresh["message_id"])))
 
-    if fresh.num_rows:
-        older = sorted((base.runs.keys() & runs.keys()) - base.without(sent_span(fresh["sent_at"])))
-        covered += read_results(archive, older, read_of_fresh)
+    covered = base.runs.keys() & claims.runs.keys()
+    paths = sorted(covered - base.without(sent_span(fresh["sent_at"])))
+    return read_results(archive, paths, read)
+
+
+def _with_fresh(rows: pa.Table, fresh: pa.Table) -> pa.Table:
+    """Append the *fresh* messages to *rows*, without an entry."""
     unclaimed = pa.nulls(fresh.num_rows, pa.string())
-    fresh = pa.table([fresh["message_id"], fresh["file"], unclaimed], schema=_ROWS)
-    rows = pa.concat_tables([rows, fresh]).unify_dictionaries()
+    fresh_rows = pa.table([fresh["message_id"], fresh["file"], unclaimed], schema=_ROWS)
+    return pa.concat_tables([rows, fresh_rows]).unify_dictionaries()
 
-    known, others = _holding(covered), _holding(unsure)
-    entries = pc.max_element_wise(rows["entry"], _found(known, "entry", rows))
-    now = pc.max_element_wise(entries, _found(others, "entry", rows))
-    leaves = pc.and_not(_is_decided(entries), is_in(rows["message_id"], others["message_id"]))
-    rows = rows.set_column(2, "entry", entries).append_column("now", now)
-    leaving = rows.filter(leaves)
+
+def _drains_counted_twice(
+    base: OpenSet, drains: set[str], leaving: pa.Table, claims: _Claims
+) -> set[str]:
+    """Return those of *drains* whose stored counts may have one of the *leaving* messages, too.
+
+    SQS delivered such a message again after it was decided. It has no row in *base*, and its claim
+    names the drain that brought it first.
+    """
     brought = _without(leaving, is_in(leaving["message_id"], base.rows["message_id"]))
-    claims = pa.concat_tables(covered)
-    of_brought = claims.filter(is_in(claims["message_id"], brought["message_id"]))
-    counted_twice = drains.intersection(of_brought["drain_id"].to_pylist())
-    decided = Counter({key: number for key, number in base.decided.items() if key[0] in drains})
-    decided += _counted(leaving, leaving["entry"])
-    kept = _without(rows, leaves)
-    open_set = OpenSet(kept.select(_ROWS.names), digests, decided, runs)
-    return Messages(open_set, kept["now"]), counted_twice
+    claimed = pa.concat_tables(claims.final)
+    of_brought = claimed.filter(is_in(claimed["message_id"], brought["message_id"]))
+    return drains.intersection(of_brought["drain_id"].to_pylist())
 
 
 def stored_open_set(archive: Archive, path: str = OPEN_SET) -> OpenSet:
-    """Read the stored one; an empty one where there is none, or a damaged one."""
+    """Read the stored open set; return an empty one where it is missing or damaged."""
     # As a whole: an analysis may replace it between two reads of parts.
     content = archive.read(path)
     try:
@@ -246,9 +367,9 @@ def stored_open_set(archive: Archive, path: str = OPEN_SET) -> OpenSet:
         covers = json.loads(rows.schema.metadata[_COVERS])
         drains, decided, runs = record_of(_Covers, covers)
         counts = {(drain, plan, state): number for drain, plan, state, number in decided}
-        return OpenSet(rows.cast(_ROWS), drains, counts, runs)
+        return OpenSet(rows=rows.cast(_ROWS), drains=drains, decided=counts, runs=runs)
     except (*PARQUET_DAMAGE, *DAMAGE):
-        return OpenSet(_ROWS.empty_table(), {}, {}, {})
+        return OpenSet(rows=_ROWS.empty_table(), drains={}, decided={}, runs={})
 
 
 def first_rows_of(archive: Archive, drain_ids: Sequence[str]) -> pa.Table:
@@ -256,40 +377,49 @@ def first_rows_of(archive: Archive, drain_ids: Sequence[str]) -> pa.Table:
 
     Its columns are ``message_id``, ``file`` and ``sent_at``.
     """
-    paths, columns = message_files(archive, drain_ids), ("message_id", "sent_at")
-    found = with_files(rows_by_file(archive, paths, columns), columns)
-    repeated = _repeated(found["message_id"])
-    if len(repeated):
-        ordered_by = ("message_id", "sent_at", "drained_at", "receive_count")
-        of_repeated = found.filter(is_in(found["message_id"], repeated))
-        paths = sorted(map(str, of_repeated["file"].unique().to_pylist()))
-        ids = repeated.to_pylist()
-        again = with_files(rows_by_file(archive, paths, ordered_by, ids), ordered_by)
-        again = again.append_column("drain_id", drains_of(again))
-        again = again.append_column("path", again["file"].cast(pa.string()))
-        order = ("drained_at", "drain_id", "receive_count", "path")
-        first = again.take(first_rows(again, "message_id", *order)).select(found.column_names)
-        once = _without(found, is_in(found["message_id"], repeated))
-        found = pa.concat_tables([once, first]).unify_dictionaries()
-    return found.select(["message_id", "file", "sent_at"])
+    columns = ("message_id", "sent_at")
+    paths = message_files(archive, drain_ids)
+    rows = with_files(rows_by_file(archive, paths, columns), columns)
+
+    repeated_ids = _repeated(rows["message_id"])
+    if len(repeated_ids):
+        is_repeated = is_in(rows["message_id"], repeated_ids)
+        first = _first_of_repeated(archive, rows.filter(is_repeated), repeated_ids.to_pylist())
+        once = _without(rows, is_repeated)
+        rows = pa.concat_tables([once, first.select(rows.column_names)]).unify_dictionaries()
+    return rows.select(["message_id", "file", "sent_at"])
+
+
+def _first_of_repeated(
+    archive: Archive, repeated: pa.Table, message_ids: Collection[str]
+) -> pa.Table:
+    """Read the row of each of these messages that was drained first; all are in *repeated*."""
+    columns = ("message_id", "sent_at", "drained_at", "receive_count")
+    paths = sorted(map(str, repeated["file"].unique().to_pylist()))
+    rows = with_files(rows_by_file(archive, paths, columns, message_ids), columns)
+
+    rows = rows.append_column("drain_id", drains_of(rows))
+    rows = rows.append_column("path", rows["file"].cast(pa.string()))
+    order = ("drained_at", "drain_id", "receive_count", "path")
+    return rows.take(first_rows(rows, "message_id", *order))
 
 
 def sent_span(sent_at: Any) -> SentSpan:  # noqa: ANN401 - an Arrow column
     """Return the span of messages with these times; at least one."""
     if sent_at.null_count:
         return None
-    first, last = pc.min(sent_at).as_py(), pc.max(sent_at).as_py()
-    return sent_text(first), sent_text(last)
+    return sent_text(pc.min(sent_at).as_py()), sent_text(pc.max(sent_at).as_py())
 
 
 def _repeated(ids: Any) -> Any:  # noqa: ANN401 - an Arrow column
-    """Return the ids that are there twice; sorted hashes take a quarter of a set's memory."""
+    """Return the ids that occur twice; sorted hashes take a quarter of a set's memory."""
     chunks = [pa.array(map(hash, chunk.to_pylist()), pa.int64()) for chunk in ids.chunks]
     hashes = pa.chunked_array(chunks, pa.int64()).combine_chunks()
+
     in_order = hashes.take(pc.sort_indices(hashes))
     later = in_order.slice(1)
-    again = later.filter(pc.equal(later, in_order.slice(0, len(later))))
-    return pc.unique(ids.filter(pc.is_in(hashes, value_set=again)))
+    repeated = later.filter(pc.equal(later, in_order.slice(0, len(later))))
+    return pc.unique(ids.filter(pc.is_in(hashes, value_set=repeated)))
 
 
 def claimed_table(
@@ -301,21 +431,23 @@ def claimed_table(
 ) -> pa.Table:
     """Read ``CLAIMED``.
 
-    *by_plan* is for the runs of one plan. The result files of *without* are left out. *wanted*
-    returns which rows to keep.
+    Args:
+        archive: whose ledgers.
+        by_plan: only the runs of this plan; empty for all plans.
+        without: the paths of result files to leave out.
+        wanted: returns which rows to keep.
     """
-    paths, attempts = ledger_files(archive, by_plan)
+    paths, open_attempts = ledger_files(archive, by_plan)
     paths = [path for path in paths if path not in without]
 
-    def kept(claimed: pa.Table) -> pa.Table:
-        return claimed.filter(wanted(claimed)) if wanted else claimed
-
     def read(file: ResultFile) -> pa.Table:
-        return kept(claimed_in(file)[0])
+        claimed, _ = claimed_in(file)
+        return _filtered(claimed, wanted)
 
-    open_ones = claimed_rows(attempts)
-    tables = [kept(pa.Table.from_batches([open_ones]))]
-    return pa.concat_tables([*tables, *read_results(archive, paths, read)])
+    claimed = pa.Table.from_batches([claimed_rows(open_attempts)])
+    tables = [_filtered(claimed, wanted)]
+    tables.extend(read_results(archive, paths, read))
+    return pa.concat_tables(tables)
 
 
 def claimed_of_plan(
@@ -329,35 +461,42 @@ def claimed_of_plan(
     What its analysis has read is taken from what it has stored. Where that is missing, or damaged,
     all results are read.
     """
-    known = stored_open_set(archive, _known_path(plan_id))
-    rows = known.rows
+    stored = stored_open_set(archive, _known_path(plan_id))
+    rows = stored.rows
     fields = [field_in(rows["entry"], name) for name in Entry._fields]
     columns = [rows["message_id"], *fields, drains_of(rows)]
     claimed = pa.table(columns, names=CLAIMED.names).cast(CLAIMED)
-    claimed = claimed.filter(wanted(claimed)) if wanted else claimed
-    without = known.runs.keys()
-    newer = claimed_table(archive, without=without, wanted=wanted)
+    claimed = _filtered(claimed, wanted)
+
+    newer = claimed_table(archive, without=stored.runs.keys(), wanted=wanted)
     return pa.concat_tables([claimed, newer])
 
 
+def _filtered(claimed: pa.Table, wanted: Callable[[pa.Table], Any] | None) -> pa.Table:
+    return claimed.filter(wanted(claimed)) if wanted else claimed
+
+
 def has_unknown_sends(archive: Archive) -> bool:
-    """Whether a message is in doubt because nobody has written a result of its claim.
+    """Return whether a message is in doubt because no result of its claim was written.
 
     A task may still be at work on it, or have been killed. Other messages are in doubt because SQS
     gave no answer: nobody is at work on those.
     """
-    paths, attempts = ledger_files(archive)
-    # What the open set covers has all its results.
+    paths, open_attempts = ledger_files(archive)
+    # All claims of a file that the open set covers have results.
     covered = stored_open_set(archive).runs
-    unread = [path for path in paths if path not in covered]
+    paths = [path for path in paths if path not in covered]
+
     ids: set[str] = set()
-    for late in read_results(archive, unread, lambda file: list(file.without_results())):
-        ids.update(message_id for attempt in late for message_id in attempt.claim.message_ids)
-    for attempt in attempts:
+    for attempts in read_results(archive, paths, lambda file: list(file.without_results())):
+        for attempt in attempts:
+            ids.update(attempt.claim.message_ids)
+    for attempt in open_attempts:
         if attempt.results is None:
             ids.update(attempt.claim.message_ids)
     if not ids:
         return False
+
     message_ids = pa.array(sorted(ids), pa.string())
     claimed = claimed_table(archive, wanted=lambda rows: is_in(rows["message_id"], message_ids))
     return str(Disposition.IN_DOUBT) in states_among(claimed, message_ids).to_pylist()
@@ -380,41 +519,47 @@ def planned_states(
     if claimed is None:
         claimed = claimed_of_plan(archive, plan_id)
     states = states_among(claimed, message_ids)
-    erased = {one for record in erasures(archive) for one in record.messages}
+
+    erased: set[str] = set()
+    for erasure in erasures(archive):
+        erased.update(erasure.messages)
     is_lost = pc.and_not(is_in(message_ids, erased), is_in(states, SETTLED))
     return pc.if_else(is_lost, ERASED, states)
 
 
-def _said(claimed: pa.Table) -> pa.Table:
+def _entry_table(claimed: pa.Table) -> pa.Table:
+    """Return ``_ENTRIES`` of a table as ``CLAIMED``."""
     columns = [claimed["message_id"], entry_texts(claimed), claimed["drain_id"]]
-    return pa.table(columns, schema=_SAID)
+    return pa.table(columns, schema=_ENTRIES)
 
 
-def _holding(said: Sequence[pa.Table]) -> pa.Table:
+def _strongest(tables: Sequence[pa.Table]) -> pa.Table:
     """Return one row for each message: the greatest entry, and one of the drains."""
-    rows = pa.concat_tables(said)
+    entries = pa.concat_tables(tables)
     # Few messages are claimed twice, and to group a million texts takes a gigabyte.
-    is_again = is_in(rows["message_id"], _repeated(rows["message_id"]))
-    grouped = rows.filter(is_again).group_by("message_id")
-    found = grouped.aggregate([("entry", "max"), ("drain_id", "min")])
-    found = found.select(["message_id", "entry_max", "drain_id_min"]).rename_columns(_SAID.names)
-    return pa.concat_tables([_without(rows, is_again), found])
+    is_repeated = is_in(entries["message_id"], _repeated(entries["message_id"]))
+    grouped = entries.filter(is_repeated).group_by("message_id")
+    strongest = grouped.aggregate([("entry", "max"), ("drain_id", "min")])
+    strongest = strongest.select(["message_id", "entry_max", "drain_id_min"])
+    strongest = strongest.rename_columns(_ENTRIES.names)
+    return pa.concat_tables([_without(entries, is_repeated), strongest])
 
 
-def _found(said: pa.Table, column: str, rows: pa.Table) -> Any:  # noqa: ANN401 - an Arrow column
-    """Return a column of *said* for each of *rows*, null where it has not the message."""
-    places = pc.index_in(rows["message_id"], value_set=said["message_id"].combine_chunks())
-    return said[column].take(places)
+def _entries_for(rows: pa.Table, entries: pa.Table) -> Any:  # noqa: ANN401 - an Arrow column
+    """Return the entry of each of *rows*, null where *entries* has not the message."""
+    indices = pc.index_in(rows["message_id"], value_set=entries["message_id"].combine_chunks())
+    return entries["entry"].take(indices)
 
 
-def _is_outside(rows: pa.Table, drains: Collection[str]) -> Any:  # noqa: ANN401 - an Arrow mask
+def _rows_of_drains(rows: pa.Table, drains: Collection[str]) -> pa.Table:
+    """Return those of *rows* whose file is of one of the *drains*."""
     files: Any = rows["file"].combine_chunks()
-    outside = [drain_of(path) not in drains for path in files.dictionary.to_pylist()]
-    return pa.array(outside, pa.bool_()).take(files.indices)
+    is_other = [drain_of(path) not in drains for path in files.dictionary.to_pylist()]
+    return _without(rows, pa.array(is_other, pa.bool_()).take(files.indices))
 
 
 def _without(rows: pa.Table, mask: Any) -> pa.Table:  # noqa: ANN401 - an Arrow mask
-    """Return the other *rows*: the same, and no copy, where there is none."""
+    """Return *rows* without those of the *mask*; the same table, no copy, where it has none."""
     return rows.filter(pc.invert(mask)) if pc.any(mask).as_py() else rows
 
 
@@ -425,14 +570,16 @@ def _is_decided(entries: Any) -> Any:  # noqa: ANN401 - Arrow's columns
 
 
 def _counted(rows: pa.Table, entries: Any) -> Counter[Count]:  # noqa: ANN401 - Arrow's columns
+    """Count *rows* by drain, and by the plan and the state in their *entries*."""
     counts = Counter[Count]()
     for start in range(0, rows.num_rows, _ROWS_AT_ONCE):
-        said = entries.slice(start, _ROWS_AT_ONCE)
-        some = rows.select(["file"]).slice(start, _ROWS_AT_ONCE)
+        some_entries = entries.slice(start, _ROWS_AT_ONCE)
+        some_rows = rows.select(["file"]).slice(start, _ROWS_AT_ONCE)
         for name in ("plan_id", "state"):
-            some = some.append_column(name, field_in(said, name))
-        sums = some.group_by(some.column_names).aggregate([([], "count_all")])
-        for row in sums.to_pylist():
-            key = drain_of(row["file"]), row["plan_id"] or "", row["state"] or PENDING
-            counts[key] += row["count_all"]
+            some_rows = some_rows.append_column(name, field_in(some_entries, name))
+
+        groups = some_rows.group_by(some_rows.column_names).aggregate([([], "count_all")])
+        for group in groups.to_pylist():
+            count = drain_of(group["file"]), group["plan_id"] or "", group["state"] or PENDING
+            counts[count] += group["count_all"]
     return counts

@@ -36,7 +36,7 @@ from dlq.archive.ledger.claims import (
 )
 from dlq.archive.ledger.disposition import Disposition
 from dlq.archive.ledger.erasures import Erasure, record_erasure
-from dlq.archive.ledger.message_state import STRENGTH, entries_of, states_of, strongest
+from dlq.archive.ledger.message_state import STRENGTH, entries_of, states_in, states_of, strongest
 from dlq.archive.ledger.open_set import claimed_table, planned_states, read_messages
 from dlq.archive.ledger.run_results import clear_plans, ledger_files, write_result_files
 from dlq.archive.messages.dead_letter_schema import to_row
@@ -405,6 +405,58 @@ def test_claim_that_does_not_name_its_drains_has_all_drains_read_again() -> None
 
     found = read_messages(archive)
     assert found.counts() == {("d-1", "p-2", "restored"): 1, ("d-2", "", "pending"): 1}
+
+
+def table_of(docstring: str | None) -> list[dict[str, str]]:
+    """The table in a docstring: each row by the names of its columns."""
+    lines = [line.strip(" |") for line in (docstring or "").splitlines() if "|" in line]
+    names, _, *rows = ([cell.strip() for cell in line.split("|")] for line in lines)
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def test_example_of_read_messages_is_right() -> None:
+    archive = MemoryArchive()
+    sent_at = datetime.fromtimestamp(NOW, UTC)
+
+    def open_run(run_id: str, *ids: str) -> Ledger:
+        ledger = begin(archive, "p-1", run_id)
+        text = sent_text(sent_at)
+        of_run = replace(claim(*ids), first_sent_at=text, last_sent_at=text)
+        assert ledger.claim(run_id, 1, replace(of_run, drain_ids=("d-1",) * len(ids)))
+        return ledger
+
+    def ended_run(run_id: str, *ids: str) -> None:
+        open_run(run_id, *ids).record(run_id, 1, [sent(message_id) for message_id in ids])
+        closed(archive, ("p-1", run_id))
+
+    drained(archive, "d-1", sent_at, "m-1", "m-2", "m-3", "m-4")
+    ended_run("run-1", "m-1", "m-2")
+    stored = read_messages(archive).open_set
+    stored.write(archive)
+    assert stored.decided == {("d-1", "p-1", "sent"): 2}
+    drained(archive, "d-2", sent_at, "m-2", "m-5")
+    ended_run("run-2", "m-3")
+    open_run("run-3", "m-4")
+    archive.opened.clear()
+
+    messages = read_messages(archive)
+
+    assert run_path("p-1", "run-1", RESULTS) in archive.opened
+    stored_ids = stored.rows["message_id"].to_pylist()
+    row_ids = messages.open_set.rows["message_id"].to_pylist()
+    state_by_id = dict(zip(row_ids, states_in(messages.entries).to_pylist(), strict=True))
+    table = table_of(read_messages.__doc__)
+    assert [row["message"] for row in table] == ["m-1", "m-2", "m-3", "m-4", "m-5"]
+    for row in table:
+        message_id = row["message"]
+        assert row["stored row"] == ("yes" if message_id in stored_ids else "no")
+        assert row["row now"] == ("yes" if message_id in row_ids else "no")
+        assert row["state"] == state_by_id.get(message_id, "sent")
+    assert messages.counts() == {
+        ("d-1", "p-1", "sent"): 3,
+        ("d-1", "p-1", "busy"): 1,
+        ("d-2", "", "pending"): 1,
+    }
 
 
 def test_a_read_leaves_the_process_its_allocator() -> None:
