@@ -1,4 +1,4 @@
-"""Build the values of ``findings`` from what was counted, what was read, and what is remembered."""
+"""Build the values of ``findings`` from counts, the messages to show, and the group memory."""
 
 import math
 from collections import defaultdict
@@ -13,13 +13,17 @@ Row = dict[str, Any]
 
 MOST_BUCKETS = 60
 
-_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
-_WIDTHS = (
-    *(1, 5, 10, 15, 30),
-    *(minutes * _MINUTE for minutes in (1, 2, 5, 10, 15, 30)),
-    *(hours * _HOUR for hours in (1, 2, 3, 6, 12)),
-    *(days * _DAY for days in (1, 2, 7, 14, 28, 91, 364, 3640)),
-)
+_MINUTE = 60
+_HOUR = 3600
+_DAY = 86_400
+_WIDTHS = {
+    1: (1, 5, 10, 15, 30),
+    _MINUTE: (1, 2, 5, 10, 15, 30),
+    _HOUR: (1, 2, 3, 6, 12),
+    _DAY: (1, 2, 7, 14, 28, 91, 364, 3640),
+}
+"""Widths that a time bucket may have, by the seconds of their unit."""
+
 _LEAST_MESSAGES = 10
 _LEAST_BUCKETS = 4
 _LATELY = 0.25
@@ -31,10 +35,21 @@ def buckets_between(first: datetime | None, last: datetime | None) -> range:
     """Return the epoch seconds at which the narrowest time buckets begin of which 60 are enough."""
     if first is None or last is None:
         return range(0)
-    start, end = math.floor(first.timestamp()), math.floor(last.timestamp())
-    enough = (one for one in _WIDTHS if end // one - start // one < MOST_BUCKETS)
-    width = next(enough, _WIDTHS[-1])
+    start = math.floor(first.timestamp())
+    end = math.floor(last.timestamp())
+
+    width = _narrowest_width(start, end)
     return range(start // width * width, end + 1, width)[:MOST_BUCKETS]
+
+
+def _narrowest_width(start: int, end: int) -> int:
+    width = 1
+    for unit_seconds, numbers in _WIDTHS.items():
+        for number in numbers:
+            width = number * unit_seconds
+            if end // width - start // width < MOST_BUCKETS:
+                return width
+    return width
 
 
 def trend_of(arrivals: Sequence[int]) -> str:
@@ -47,11 +62,16 @@ def trend_of(arrivals: Sequence[int]) -> str:
     total = sum(arrivals)
     if total < _LEAST_MESSAGES or len(arrivals) < _LEAST_BUCKETS:
         return ""
-    if not any(arrivals[-max(1, int(len(arrivals) * _LATELY)) :]):
+
+    late_buckets = max(1, int(len(arrivals) * _LATELY))
+    if not any(arrivals[-late_buckets:]):
         return "ended"
+
     half = len(arrivals) // 2
-    early, late = sum(arrivals[:half]), sum(arrivals[len(arrivals) - half :])
-    more, fewer = max(early, late), min(early, late)
+    early = sum(arrivals[:half])
+    late = sum(arrivals[len(arrivals) - half :])
+    more = max(early, late)
+    fewer = min(early, late)
     if more - fewer < _CLEARLY * math.sqrt(early + late) or more < _TIMES * fewer:
         return "steady"
     return "rising" if late > early else "falling"
@@ -69,31 +89,32 @@ def group_findings(
 ) -> tuple[GroupFinding, ...]:
     """Build the finding of each group.
 
-    *rows* are as ``groups.group_rows`` returns them, with ``note``, *tallies* as
-    ``groups.tallies`` does, and *leads*, by group, as ``feature_extraction.leads_among``. *shown*
-    are the messages to show, each with its group's title. *memory* is what is remembered from now
-    on.
+    Args:
+        rows: as ``groups.group_rows`` returns them, with ``note``.
+        tallies: as ``groups.tallies`` returns them.
+        shown: the messages to show, each with its group's title.
+        leads: by group, as ``feature_extraction.leads_among`` returns them.
+        buckets: see ``buckets_between``.
+        now: the time of the analysis.
+        memory: the memory after this analysis.
     """
     counts: defaultdict[tuple[str, str], dict[str | None, int]] = defaultdict(dict)
-    for row in tallies:
-        counts[row["group_id"], row["column"]][row["value"]] = row["count"]
-    shown_of = defaultdict[str, list[Row]](list)
-    for row in shown:
-        shown_of[row["group_id"]].append(row)
+    for tally in tallies:
+        counts[tally["group_id"], tally["column"]][tally["value"]] = tally["count"]
+    shown_by_group = defaultdict[str, list[Row]](list)
+    for message in shown:
+        shown_by_group[message["group_id"]].append(message)
     pending = sum(row["count"] for row in rows)
+
     findings = []
     for row in rows:
         group_id = row["group_id"]
-        messages, in_buckets = shown_of[group_id], counts[group_id, "bucket"]
-        arrivals = tuple(in_buckets.get(str(place), 0) for place in range(len(buckets)))
-        # The earliest is the oldest.
-        failed_at = row["failed_at"] or [None] * 5
-        ages = [None if one is None else max(0.0, now.timestamp() - one) for one in failed_at[::-1]]
-        replays = counts[group_id, "replay_count"]
-        known = sorted((int(value), n) for value, n in replays.items() if value is not None)
-        unknown = [(None, replays[None])] if None in replays else []
-        state, seen = memory.state(group_id), memory.groups[group_id]
-        least, _, median, p95, greatest = row["body_bytes"]
+        messages = shown_by_group[group_id]
+        arrivals = _arrivals(counts[group_id, "bucket"], len(buckets))
+        least_bytes, _, median_bytes, p95_bytes, greatest_bytes = row["body_bytes"]
+        state = memory.state(group_id)
+        seen = memory.groups[group_id]
+
         finding = GroupFinding(
             group_id=group_id,
             title=messages[0]["title"] if messages else group_id,
@@ -105,9 +126,9 @@ def group_findings(
             trend=trend_of(arrivals),
             reasons=_by_count(counts[group_id, "reason"]),
             sources=_by_count(counts[group_id, "source"]),
-            replay_counts=tuple(ReplayCount(*pair) for pair in (*unknown, *known)),
-            body_bytes=Spread(least, median, p95, greatest),
-            age_seconds=Spread(ages[0], ages[2], ages[3], ages[4]),
+            replay_counts=_replay_counts(counts[group_id, "replay_count"]),
+            body_bytes=Spread(least_bytes, median_bytes, p95_bytes, greatest_bytes),
+            age_seconds=_ages(row["failed_at"], now),
             leads=leads.get(group_id, ()),
             samples=_samples(row["shown"], messages),
             status=seen.status.value,
@@ -120,15 +141,59 @@ def group_findings(
     return tuple(findings)
 
 
+def _arrivals(by_bucket: Mapping[str | None, int], buckets: int) -> tuple[int, ...]:
+    return tuple(by_bucket.get(str(number), 0) for number in range(buckets))
+
+
 def _by_count(counts: Mapping[str | None, int]) -> dict[str, int]:
-    known = [(value, count) for value, count in counts.items() if value is not None]
-    return dict(sorted(known, key=lambda pair: (-pair[1], pair[0])))
+    """Return the known values with their counts, the most frequent first."""
+    known_counts = {value: count for value, count in counts.items() if value is not None}
+    most_frequent = sorted(known_counts, key=lambda value: (-known_counts[value], value))
+    return {value: known_counts[value] for value in most_frequent}
+
+
+def _replay_counts(counts: Mapping[str | None, int]) -> tuple[ReplayCount, ...]:
+    """Return the counts in ascending order, the unknown one first."""
+    by_replays = {}
+    for value, messages in counts.items():
+        if value is not None:
+            by_replays[int(value)] = messages
+
+    replay_counts = []
+    if None in counts:
+        replay_counts.append(ReplayCount(None, counts[None]))
+    for replays, messages in sorted(by_replays.items()):
+        replay_counts.append(ReplayCount(replays, messages))
+    return tuple(replay_counts)
+
+
+def _ages(failed_at: Sequence[float] | None, now: datetime) -> Spread:
+    """Return the ages of messages. *failed_at* has the quantiles of ``groups.group_rows``."""
+    if failed_at is None:
+        return Spread(least=None, median=None, p95=None, greatest=None)
+
+    def age(failed: float) -> float:
+        return max(0.0, now.timestamp() - failed)
+
+    # The earliest is the oldest.
+    earliest, early, median, _, latest = failed_at
+    return Spread(least=age(latest), median=age(median), p95=age(early), greatest=age(earliest))
 
 
 def _samples(chosen: Sequence[str], messages: Sequence[Row]) -> tuple[Sample, ...]:
     by_id = {row["message_id"]: row for row in messages if row["body"] is not None}
-    return tuple(
-        Sample(one, row["sent_at"], row["body"], dict(row["attributes"] or ()), row["logged"] or "")
-        for one in chosen
-        if (row := by_id.get(one))
-    )
+
+    samples = []
+    for message_id in chosen:
+        row = by_id.get(message_id)
+        if row is None:
+            continue
+        sample = Sample(
+            message_id=message_id,
+            sent_at=row["sent_at"],
+            body=row["body"],
+            attributes=dict(row["attributes"] or ()),
+            logged=row["logged"] or "",
+        )
+        samples.append(sample)
+    return tuple(samples)
