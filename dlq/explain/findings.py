@@ -21,12 +21,13 @@ LEAST_GROUP = 10
 """Minimum group size for leads. Below it, differences are not significant."""
 
 TOO_FEW = "too few messages to compare"
-"""What stands in the place of the leads of a smaller group."""
+"""Shown in place of the leads of a smaller group."""
 
 
 def state_of(value: str) -> str:
-    """Return what a lead has instead of a value, such as ``missing``; empty if it has a value."""
-    return value[1:-1] if value.startswith("(") and value.endswith(")") else ""
+    """Return the state that a lead has instead of a value: ``missing``; empty if it has a value."""
+    is_state = value.startswith("(") and value.endswith(")")
+    return value[1:-1] if is_state else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +116,12 @@ class ReplayCount:
 
 @dataclass(frozen=True, slots=True)
 class GroupFinding:
-    """One failure and what is known of it. docs/analysis.md has the fields, under "For machines".
+    """One failure and the facts about it. docs/analysis.md has the fields, under "For machines".
 
     Attributes:
         reasons, sources: the most frequent first.
         replay_counts: ascending, the unknown one first.
-        age_seconds: since the first failure that is known of, at the time of the analysis.
+        age_seconds: since the first known failure, at the time of the analysis.
         leads, samples: at most five; the strongest lead first.
     """
 
@@ -156,11 +157,11 @@ class Findings:
         different: how many of *messages* are no copies of another; 0 if unknown.
         where: the condition of the analysis, None for all messages.
         sampled: how many messages the leads were found in; all where they are few.
-        left_for_people: what a person last said of groups that a rule would have decided, by id,
-            see ``triage.WORDS``; or ``unreadable``.
-        clock: what is wrong with the clock of the machine, see ``clock_note``; empty for nothing.
+        left_for_people: the last decision of a person about groups that a rule would have decided,
+            by id, see ``triage.WORDS``; or ``unreadable``.
+        clock: the fault of the machine's clock, see ``clock_note``; empty for none.
         families: groups that are one failure, by id: the oldest of each family; that one is left
-            out. What people said of one counts for all.
+            out. A decision about one counts for all.
         similar: groups that people see in one row, likewise: of a family, or whose texts differ in
             one or two words. Each has its own decision.
     """
@@ -191,11 +192,16 @@ class Findings:
         """The queues of most messages, and the stack: ``orders and 2 more queues, stack shop``."""
         counts: Counter[str] = Counter()
         for group in self.groups:
-            counts.update({one.rpartition(":")[2]: n for one, n in group.sources.items()})
-        names = [name for name, _ in counts.most_common()]
-        more = f" and {counted(len(names) - 1, 'more queue')}" if len(names) > 1 else ""
+            by_queue = {}
+            for source, messages in group.sources.items():
+                by_queue[source.rpartition(":")[2]] = messages
+            counts.update(by_queue)
+
+        queues = counts.most_common(1)[0][0] if counts else ""
+        if len(counts) > 1:
+            queues += f" and {counted(len(counts) - 1, 'more queue')}"
         stack = f"stack {self.stack}" if self.stack else ""
-        return ", ".join(filter(None, ["".join(names[:1]) + more, stack]))
+        return ", ".join(filter(None, [queues, stack]))
 
     @property
     def statuses(self) -> dict[str, int]:
@@ -215,30 +221,48 @@ def in_rows(groups: Iterable[_Group], oldest: Mapping[str, str]) -> list[list[_G
 
 
 def merged(row: Sequence[GroupFinding]) -> GroupFinding:
-    """Return the first group of a row, with the numbers and times of all, and what all titles say.
+    """Return the first group of a row, with the numbers and times of all, and a title for all.
 
     Its status is the most severe one.
     """
-    firsts = filter(None, (group.first_sent_at for group in row))
-    lasts = filter(None, (group.last_sent_at for group in row))
+    titles = []
+    arrivals = []
+    first_times = []
+    last_times = []
+    statuses = []
     severity = [status.value for status in Status]
-    statuses = [group.status for group in row if group.status in severity]
+    for group in row:
+        titles.append(group.title)
+        arrivals.append(group.arrivals)
+        if group.first_sent_at is not None:
+            first_times.append(group.first_sent_at)
+        if group.last_sent_at is not None:
+            last_times.append(group.last_sent_at)
+        if group.status in severity:
+            statuses.append(group.status)
+
     return replace(
         row[0],
-        title=common_text([group.title for group in row]),
+        title=common_text(titles),
         count=sum(group.count for group in row),
         share=sum(group.share for group in row),
-        first_sent_at=min(firsts, default=None),
-        last_sent_at=max(lasts, default=None),
-        arrivals=tuple(map(sum, zip(*(group.arrivals for group in row), strict=False))),
+        first_sent_at=min(first_times, default=None),
+        last_sent_at=max(last_times, default=None),
+        arrivals=tuple(map(sum, zip(*arrivals, strict=False))),
         status=min(statuses, key=severity.index, default=row[0].status),
     )
 
 
 def count_statuses(statuses: Iterable[str], gone: int) -> dict[str, int]:
     """Count groups by status, in the order of ``Status``; those that none has are left out."""
-    counts = Counter([*statuses, *[Status.GONE.value] * gone])
-    return {one.value: counts[one.value] for one in Status if counts[one.value]}
+    counts = Counter(statuses)
+    counts[Status.GONE.value] += gone
+
+    by_status = {}
+    for status in Status:
+        if counts[status.value]:
+            by_status[status.value] = counts[status.value]
+    return by_status
 
 
 def format_statuses(statuses: Mapping[str, int]) -> str:
@@ -254,9 +278,12 @@ def format_lead(lead: Lead) -> str:
     )
 
 
-def format_predicate(one: Lead | Part | Synonym) -> str:
-    """Format what a lead says: ``body.tenant = acme and body.customer is missing``."""
-    if isinstance(one, Lead):
-        return " and ".join(map(format_predicate, one.parts))
-    state = state_of(one.value)
-    return f"{one.field} is {state}" if state else f"{one.field} = {one.value}"
+def format_predicate(predicate: Lead | Part | Synonym) -> str:
+    """Format the condition of a lead: ``body.tenant = acme and body.customer is missing``."""
+    if isinstance(predicate, Lead):
+        return " and ".join(map(format_predicate, predicate.parts))
+
+    state = state_of(predicate.value)
+    if state:
+        return f"{predicate.field} is {state}"
+    return f"{predicate.field} = {predicate.value}"
