@@ -1,8 +1,8 @@
 """The group of an error's text, and the table by which groups keep their ids. Pure.
 
-Different words are different failures. Texts that differ only in data are one: in users' names,
-say. ``data_values`` has the rule. This is decided when a pattern is made, and never again. The
-table only grows, and a text belongs to the oldest group with a pattern that fits. So no later
+Different words are different failures. Texts that differ only in data, such as users' names, are
+one failure. ``data_values`` has the rule. This is decided when a pattern is made, and never again.
+The table only grows, and a text belongs to the oldest group with a pattern that fits. So no later
 analysis changes the group of a text.
 
 A new text may be one failure with texts of several groups: what differs turns out to be data. These
@@ -20,7 +20,6 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import blake2b, sha256
 from itertools import combinations, pairwise
-from operator import itemgetter
 from typing import TypeVar
 
 import pyarrow as pa
@@ -33,15 +32,15 @@ from dlq_replay.text.words import is_login, looks_like_code
 SIGNATURE_VERSION = "v1"
 
 OWN_VALUES = 10
-"""So many values are data where nearly every message has its own."""
+"""This number of values is data where nearly every message has its own."""
 
 MANY_VALUES = 50
-"""So many are data where each is rare, though several messages may share it."""
+"""This number is data where each value is rare, though several messages may share it."""
 
 _OWN_MESSAGES = 2
 _RARE_SHARE = 0.05
 _CODE_SHARE = 0.05
-"""Where so large a part of the values look like names of code, all are."""
+"""If this share of the values looks like names of code, all of them count as such names."""
 
 LISTED_GROUPS = 1_000
 TABLE_GROUPS = 10_000
@@ -55,8 +54,12 @@ CODE = "code|"
 
 _MATCHED_CHARACTERS = 1_024
 _ANY = "*"
-_MASK, _WORD, _NAME, _CODE = "-", "w", "q", "c"
-"""What a digest begins with: what it is the digest of."""
+
+_MASK = "-"
+_WORD = "w"
+_NAME = "q"
+_CODE = "c"
+"""A digest begins with one of these: the kind of the word."""
 
 _SEPARATORS = re.compile(
     r"([\s=:,;()\[\]{}|\u3001\u3002\uff01\uff08\uff09\uff0c\uff1a\uff1b\uff1f]+"
@@ -126,43 +129,95 @@ class Grouping:
 def grouped(
     table: tuple[TableGroup, ...],
     counts: Mapping[str, int],
-    kept: Collection[str] = (),
+    kept_ids: Collection[str] = (),
     group_by: str = "",
 ) -> tuple[tuple[TableGroup, ...], Grouping]:
     """Return the table after an analysis, and the group of each key.
 
-    *counts* has the messages of each key; a key that is not one of an error is its group's id.
-    *kept* are ids of groups that stay where the table is full, with their families: of other
-    families without a message, the oldest patterns go. *group_by* is as for ``captured``: what it
-    captures is the code of a text, which then needs no pattern.
+    Args:
+        table: the table before it.
+        counts: the messages of each key. A key that is not one of an error is its group's id.
+        kept_ids: groups that stay where the table is full, with their families. Of other families
+            without a message, the oldest patterns go.
+        group_by: as for ``captured``. What it captures is the code of a text, which then needs no
+            pattern.
     """
-    codes = captured(group_by, counts)
-    kinds = {key: key.removeprefix(ERROR).partition(": ")[0] for key in codes}
-    titles = {key: f"{kinds[key]} ({code})" for key, code in codes.items()}
-    errors = (key for key in sorted(counts) if key.startswith(ERROR))
-    patterns = {key: pattern_of(key) for key in errors if key not in codes}
-    seen = Counter[int]()
+    titles = _code_titles(captured(group_by, counts))
+    patterns = {}
+    for key in sorted(counts):
+        if key.startswith(ERROR) and key not in titles:
+            patterns[key] = pattern_of(key)
     ranks = _ranks(table, patterns)
+
+    messages_by_rank = Counter[int]()
     for key, rank in ranks.items():
-        seen[rank] += counts[key]
-    known = [
-        replace(group, messages=max(group.messages, seen[rank])) for rank, group in enumerate(table)
-    ]
+        messages_by_rank[rank] += counts[key]
+    before = []
+    for rank, group in enumerate(table):
+        before.append(replace(group, messages=max(group.messages, messages_by_rank[rank])))
+
     new = {pattern: key for key, pattern in patterns.items() if key not in ranks}
-    oldest = families_of(known)
-    unsorted = _made(known, new, counts, oldest)
-    made = sorted(unsorted, key=lambda group: (-group.messages, group.group_id))
-    surplus = max(0, len(known) + len(made) - TABLE_GROUPS)
-    groups = [group.group_id for group in known]
-    needed = {oldest[one] for n, one in enumerate(groups) if seen[n] or one in kept}
-    gone = set([n for n, one in enumerate(groups) if oldest[one] not in needed][:surplus])
-    after = tuple(one for n, one in enumerate((*known, *made)) if n not in gone)[:TABLE_GROUPS]
-    ids = {key: OTHERS if key in patterns else key for key in counts}
-    ids |= {key: after[rank].group_id for key, rank in _ranks(after, patterns).items()}
-    ids |= {key: group_id_of(f"{CODE}{title}") for key, title in titles.items()}
-    grouping = _listed(after, counts, ids)
-    shown = {**grouping.titles, **{grouping.ids[key]: title for key, title in titles.items()}}
-    return after, replace(grouping, titles=shown, group_by=group_by)
+    oldest = families_of(before)
+    made = list(_made(before, new, counts, oldest))
+    made.sort(key=lambda group: (-group.messages, group.group_id))
+
+    needed_families = set()
+    for rank, group in enumerate(before):
+        if messages_by_rank[rank] or group.group_id in kept_ids:
+            needed_families.add(oldest[group.group_id])
+    after = _within_limit(before, made, oldest, needed_families)
+
+    grouping = _listed(after, counts, _group_ids(after, counts, patterns, titles))
+    shown_titles = dict(grouping.titles)
+    for key, title in titles.items():
+        shown_titles[grouping.ids[key]] = title
+    return after, replace(grouping, titles=shown_titles, group_by=group_by)
+
+
+def _code_titles(codes: Mapping[str, str]) -> dict[str, str]:
+    """Return the title of each key with a code."""
+    titles = {}
+    for key, code in codes.items():
+        error_type = key.removeprefix(ERROR).partition(": ")[0]
+        titles[key] = f"{error_type} ({code})"
+    return titles
+
+
+def _within_limit(
+    before: Sequence[TableGroup],
+    made: Sequence[TableGroup],
+    oldest: Mapping[str, str],
+    needed_families: Collection[str],
+) -> tuple[TableGroup, ...]:
+    """Return the old and the new patterns. For what is too many, the oldest unneeded ones go."""
+    surplus = max(0, len(before) + len(made) - TABLE_GROUPS)
+
+    remaining = []
+    for group in before:
+        if surplus and oldest[group.group_id] not in needed_families:
+            surplus -= 1
+        else:
+            remaining.append(group)
+    return tuple([*remaining, *made][:TABLE_GROUPS])
+
+
+def _group_ids(
+    table: Sequence[TableGroup],
+    keys: Iterable[str],
+    patterns: Mapping[str, Pattern],
+    titles: Mapping[str, str],
+) -> dict[str, str]:
+    """Return the id of the group of each key; *titles* are of keys with a code."""
+    ranks = _ranks(table, patterns)
+    ids = {}
+    for key in keys:
+        if key in titles:
+            ids[key] = group_id_of(f"{CODE}{titles[key]}")
+        elif key in ranks:
+            ids[key] = table[ranks[key]].group_id
+        else:
+            ids[key] = OTHERS if key in patterns else key
+    return ids
 
 
 def captured(group_by: str, keys: Iterable[str]) -> dict[str, str]:
@@ -170,12 +225,20 @@ def captured(group_by: str, keys: Iterable[str]) -> dict[str, str]:
 
     A key in which it captures nothing is left out. Takes linear time: this is RE2.
     """
-    errors = [key for key in keys if key.startswith(ERROR)] if group_by else []
-    texts = pa.array((key[len(ERROR) :][:_MATCHED_CHARACTERS] for key in errors), pa.string())
-    codes = pc.replace_substring_regex(texts, f"(?s)^.*?(?:{group_by}).*$", r"\1")
-    found = pc.match_substring_regex(texts, group_by)
-    pairs = zip(errors, codes.to_pylist(), found.to_pylist(), strict=True)
-    return {key: code for key, code, is_found in pairs if is_found and code}
+    if not group_by:
+        return {}
+    errors = []
+    texts = []
+    for key in keys:
+        if key.startswith(ERROR):
+            errors.append(key)
+            texts.append(key.removeprefix(ERROR)[:_MATCHED_CHARACTERS])
+
+    column = pa.array(texts, pa.string())
+    codes = pc.replace_substring_regex(column, f"(?s)^.*?(?:{group_by}).*$", r"\1").to_pylist()
+    matches = pc.match_substring_regex(column, group_by).to_pylist()
+    results = zip(errors, codes, matches, strict=True)
+    return {key: code for key, code, is_match in results if is_match and code}
 
 
 def check_group_by(pattern: str) -> None:
@@ -192,68 +255,107 @@ def check_group_by(pattern: str) -> None:
 
 def families_of(table: Collection[TableGroup]) -> dict[str, str]:
     """Return the oldest group of the family of each group, by id, the oldest first."""
-    groups = [group.group_id for group in table]
-    oldest = {group_id: group_id for group_id in groups}
-    age = {group_id: n for n, group_id in enumerate(oldest)}
+    groups = list(table)
+    patterns = {}
+    oldest = {}
+    for position, group in enumerate(groups):
+        patterns[position] = group.pattern
+        oldest[group.group_id] = group.group_id
+    age = _positions(oldest)
 
     def first(group_id: str) -> str:
         while oldest[group_id] != group_id:
             group_id = oldest[group_id]
         return group_id
 
-    patterns = {n: group.pattern for n, group in enumerate(table)}
-    for part, whole in _fitting(table, patterns):
-        elder, other = sorted((first(groups[part]), first(groups[whole])), key=age.__getitem__)
+    for part, whole in _fitting(groups, patterns):
+        family_of_part = first(groups[part].group_id)
+        family_of_whole = first(groups[whole].group_id)
+        elder, other = sorted((family_of_part, family_of_whole), key=age.__getitem__)
         oldest[other] = elder
     return {group_id: first(group_id) for group_id in oldest}
 
 
+def _positions(group_ids: Iterable[str]) -> dict[str, int]:
+    return {group_id: position for position, group_id in enumerate(group_ids)}
+
+
 def _made(
-    known: Collection[TableGroup],
+    before: Collection[TableGroup],
     new: Mapping[Pattern, str],
     counts: Mapping[str, int],
     oldest: Mapping[str, str],
 ) -> Iterator[TableGroup]:
     """Yield a pattern for each set of new texts that are one failure. *new* has their keys.
 
-    The failure may be that of groups that are *known*, whose ``families_of`` are *oldest*: then it
-    is one of the oldest of these.
+    The failure may be that of groups in the table *before*, whose ``families_of`` are *oldest*:
+    then it is one of the oldest of these.
     """
-    age = {group_id: n for n, group_id in enumerate(oldest)}
-    elders = {group.pattern: oldest[group.group_id] for group in known}
-    sizes = {group.pattern: group.messages for group in known}
-    sizes |= {pattern: counts[key] for pattern, key in new.items()}
-    for members in _merged(sizes, {pattern[0] for pattern in new}):
-        keys = [new[member] for member in members if member in new]
-        if keys:
-            alike = [elders[member] for member in members if member in elders]
-            first = min(keys, key=lambda key: (-counts[key], key))
-            group_id = min(alike, key=age.__getitem__, default=group_id_of(first))
-            yield TableGroup(group_id, _common(members), sum(counts[key] for key in keys))
+    elders = {}
+    sizes = {}
+    for group in before:
+        elders[group.pattern] = oldest[group.group_id]
+        sizes[group.pattern] = group.messages
+    for pattern, key in new.items():
+        sizes[pattern] = counts[key]
+
+    age = _positions(oldest)
+    new_starts = {pattern[0] for pattern in new}
+    for members in _merged(sizes, new_starts):
+        keys = []
+        messages = 0
+        elders_of_members = []
+        for pattern in members:
+            if pattern in new:
+                keys.append(new[pattern])
+                messages += sizes[pattern]
+            if pattern in elders:
+                elders_of_members.append(elders[pattern])
+        if not keys:
+            continue
+
+        largest_key = min(keys, key=lambda key: (-counts[key], key))
+        group_id = min(elders_of_members, key=age.__getitem__, default=group_id_of(largest_key))
+        yield TableGroup(group_id, _common(members), messages)
 
 
 def _listed(
     table: Collection[TableGroup], counts: Mapping[str, int], ids: Mapping[str, str]
 ) -> Grouping:
-    sums = Counter[str]()
+    """Put the messages of small groups into ``OTHERS``; *ids* has the group of each key."""
+    messages = Counter[str]()
     for key, group_id in ids.items():
-        sums[group_id] += counts[key]
-    largest = sorted(sums, key=lambda one: (-sums[one], one))
+        messages[group_id] += counts[key]
+    largest = sorted(messages, key=lambda group_id: (-messages[group_id], group_id))
     if len(largest) > LISTED_GROUPS:
         largest = largest[: LISTED_GROUPS - 1]
     listed = {OTHERS, *largest}
+
+    listed_ids = {}
+    for key, group_id in ids.items():
+        listed_ids[key] = group_id if group_id in listed else OTHERS
+
     patterns = defaultdict[str, list[Pattern]](list)
     for group in table:
         if group.group_id in listed:
             patterns[group.group_id].append(group.pattern)
-    fitting = {group_id: _common(several) for group_id, several in patterns.items()}
+    titles = {}
+    present = {}
+    for group_id, patterns_of_group in patterns.items():
+        pattern = _common(patterns_of_group)
+        if has_data(pattern):
+            titles[group_id] = pattern
+        if group_id in messages:
+            present[group_id] = pattern
+
     oldest = families_of(table)
+    families = {group_id: first for group_id, first in oldest.items() if group_id != first}
     return Grouping(
-        {key: group_id if group_id in listed else OTHERS for key, group_id in ids.items()},
-        {group_id: pattern for group_id, pattern in fitting.items() if _ANY in pattern},
-        frozenset(sums.keys() - listed),
-        {group_id: first for group_id, first in oldest.items() if group_id != first},
-        _rows({one: fitting[one] for one in fitting if one in sums}, oldest),
+        ids=listed_ids,
+        titles=titles,
+        unlisted=frozenset(messages.keys() - listed),
+        families=families,
+        similar=_rows(present, oldest),
     )
 
 
@@ -262,23 +364,37 @@ def _rows(patterns: Mapping[str, Pattern], oldest: Mapping[str, str]) -> dict[st
     families = defaultdict[str, list[str]](list)
     for group_id in patterns:
         families[oldest[group_id]].append(group_id)
-    similar = similar_groups(
-        {first: _common(patterns[one] for one in family) for first, family in families.items()}
-    )
-    rows = {one: similar.get(first, first) for first, family in families.items() for one in family}
-    return {group_id: first for group_id, first in rows.items() if group_id != first}
+
+    family_patterns = {}
+    for first, family in families.items():
+        family_patterns[first] = _common([patterns[group_id] for group_id in family])
+    similar = similar_groups(family_patterns)
+
+    rows = {}
+    for first, family in families.items():
+        first_of_row = similar.get(first, first)
+        for group_id in family:
+            if group_id != first_of_row:
+                rows[group_id] = first_of_row
+    return rows
 
 
 def _common(patterns: Iterable[Pattern]) -> Pattern:
     """Return the pattern that fits all texts of these patterns."""
-    columns = (set(words) for words in zip(*patterns, strict=True))
-    return tuple(_ANY if len(words) > 1 else words.pop() for words in columns)
+    common = []
+    for digests in zip(*patterns, strict=True):
+        is_same = len(set(digests)) == 1
+        common.append(digests[0] if is_same else _ANY)
+    return tuple(common)
 
 
 def pattern_of(key: str) -> Pattern:
     """Return the pattern that fits this text alone."""
     head, parts = _parts(key)
-    return digest_of("\0".join((head, *parts[1::2]))), *map(digest_of, parts[::2])
+    words = parts[::2]
+    separators = parts[1::2]
+    start = digest_of("\0".join([head, *separators]))
+    return start, *map(digest_of, words)
 
 
 def hidden(text: str, pattern: Pattern) -> str:
@@ -291,9 +407,10 @@ def hidden(text: str, pattern: Pattern) -> str:
 
 
 def words_that_differ(key: str, pattern: Pattern) -> list[str]:
-    """Return the words of an error's key, which fits *pattern*, that stand where it has ``<*>``."""
+    """Return the words of an error's key for which *pattern*, which fits it, has ``<*>``."""
     _, parts = _parts(key)
-    return [parts[2 * place] for place, digest in enumerate(pattern[1:]) if digest == _ANY]
+    words = parts[::2]
+    return [words[i] for i, digest in enumerate(pattern[1:]) if digest == _ANY]
 
 
 def group_pattern(table: Iterable[TableGroup], group_id: str) -> Pattern | None:
@@ -303,15 +420,17 @@ def group_pattern(table: Iterable[TableGroup], group_id: str) -> Pattern | None:
 
 
 def has_data(pattern: Pattern) -> bool:
-    """Whether texts of this pattern differ."""
+    """Return whether texts of this pattern differ."""
     return _ANY in pattern
 
 
 def fits(key: str, pattern: Pattern) -> bool:
-    """Whether *pattern* fits an error's key."""
-    own = pattern_of(key)
-    words = zip(own, pattern, strict=False)
-    return len(own) == len(pattern) and all(one in (word, _ANY) for word, one in words)
+    """Return whether *pattern* fits an error's key."""
+    own_pattern = pattern_of(key)
+    if len(own_pattern) != len(pattern):
+        return False
+    pairs = zip(own_pattern, pattern, strict=True)
+    return all(digest in (own_digest, _ANY) for own_digest, digest in pairs)
 
 
 def common_text(texts: Sequence[str]) -> str:
@@ -319,34 +438,39 @@ def common_text(texts: Sequence[str]) -> str:
 
     Of texts that differ in more than words it is the first one.
     """
-    heads, split = zip(*map(_parts, texts), strict=True)
-    separators = {tuple(parts[1::2]) for parts in split}
-    if len(set(heads)) > 1 or len(separators) > 1:
-        return texts[0]
-    columns = [set(words) for words in zip(*split, strict=True)]
-    words = [words.pop() if len(words) == 1 else f"<{_ANY}>" for words in columns]
-    return f"{heads[0]}{''.join(words)}"
+    head, parts = _parts(texts[0])
+    words_of_texts = []
+    for text in texts:
+        own_head, own_parts = _parts(text)
+        if own_head != head or own_parts[1::2] != parts[1::2]:
+            return texts[0]
+        words_of_texts.append(own_parts[::2])
+
+    for position, words in enumerate(zip(*words_of_texts, strict=True)):
+        if len(set(words)) > 1:
+            parts[2 * position] = f"<{_ANY}>"
+    return f"{head}{''.join(parts)}"
 
 
 def _parts(text: str) -> tuple[str, list[str]]:
     """Split a text into the error's type, and words with separators between them."""
-    kind, colon, rest = text.partition(": ")
-    return f"{kind}{colon}", _SEPARATORS.split(rest)
+    error_type, colon, rest = text.partition(": ")
+    return f"{error_type}{colon}", _SEPARATORS.split(rest)
 
 
 @lru_cache(maxsize=100_000)
-def digest_of(word: str) -> str:
-    """Return what stands for a word in a pattern: its kind, one letter, and eight hex digits."""
-    digest = blake2b(word.encode("utf-8", "replace"), digest_size=4).hexdigest()
-    return f"{_kind(word)}{digest}"
+def digest_of(text: str) -> str:
+    """Return the digest of a word in a pattern: its kind, one letter, and eight hex digits."""
+    digest = blake2b(text.encode("utf-8", "replace"), digest_size=4).hexdigest()
+    return f"{_kind(text)}{digest}"
 
 
-def _kind(word: str) -> str:
-    if _MASKS.fullmatch(word):
+def _kind(text: str) -> str:
+    if _MASKS.fullmatch(text):
         return _MASK
-    bare = word.strip(".!?")
-    if looks_like_code(word):
+    if looks_like_code(text):
         return _CODE
+    bare = text.strip(".!?")
     if QUOTED.fullmatch(bare) or is_login(bare) or _GLUED.fullmatch(bare):
         return _NAME
     return _WORD
@@ -367,30 +491,45 @@ def data_values(values: Mapping[str, int], *, has_context: bool = True) -> froze
 
     Args:
         values: the messages of each value, a ``digest_of`` a word.
-        has_context: whether another word stands in all these texts.
+        has_context: whether all these texts have another word in common.
     """
-    masks = frozenset(value for value in values if value[0] in (_MASK, _ANY))
-    others = values.keys() - masks
-    words = {value: values[value] for value in others if value[0] != _CODE}
-    if len(others) - len(words) > _CODE_SHARE * len(others):
-        return masks
+    masks = {value for value in values if not _is_word(value)}
+    codes = 0
+    words = {}
+    for value in values.keys() - masks:
+        if value[0] == _CODE:
+            codes += 1
+        else:
+            words[value] = values[value]
+    if codes > _CODE_SHARE * (codes + len(words)):
+        return frozenset(masks)
+
     messages = sum(words.values())
-    names = sum(value[0] == _NAME for value in words)
-    own = sum(count for count in words.values() if count <= _OWN_MESSAGES)
-    if (
-        has_context
-        and names <= _CODE_SHARE * len(words)
-        and len(words) >= OWN_VALUES
-        and 2 * own >= messages
-    ):
-        return masks.union(words)
-    rare = [value for value, count in words.items() if count < _RARE_SHARE * messages]
-    return masks.union(rare) if len(rare) >= MANY_VALUES else masks
+    names = 0
+    own_messages = 0
+    rare = set()
+    for value, count in words.items():
+        if value[0] == _NAME:
+            names += 1
+        if count <= _OWN_MESSAGES:
+            own_messages += count
+        if count < _RARE_SHARE * messages:
+            rare.add(value)
+
+    may_be_own = has_context and names <= _CODE_SHARE * len(words)
+    if may_be_own and len(words) >= OWN_VALUES and 2 * own_messages >= messages:
+        return frozenset(masks | words.keys())
+    if len(rare) >= MANY_VALUES:
+        return frozenset(masks | rare)
+    return frozenset(masks)
 
 
 def _ranks(groups: Iterable[TableGroup], patterns: Mapping[str, Pattern]) -> dict[str, int]:
     """Return the place of the oldest pattern that fits each key; a key without one is left out."""
-    return dict(sorted(_fitting(groups, patterns), key=itemgetter(1), reverse=True))
+    ranks: dict[str, int] = {}
+    for key, rank in _fitting(groups, patterns):
+        ranks[key] = min(rank, ranks.get(key, rank))
+    return ranks
 
 
 def _fitting(
@@ -398,15 +537,17 @@ def _fitting(
 ) -> Iterator[tuple[_Key, int]]:
     """Yield the place of each pattern of *groups* that fits one of *patterns*, and its key."""
     # By type and separators, then by the positions at which any word fits.
-    known: defaultdict[str, dict[frozenset[int], dict[Pattern, int]]] = defaultdict(dict)
+    ranks_by_start: defaultdict[str, dict[frozenset[int], dict[Pattern, int]]] = defaultdict(dict)
     for rank, group in enumerate(groups):
-        free = frozenset(i for i, word in enumerate(group.pattern) if word == _ANY)
-        known[group.pattern[0]].setdefault(free, {}).setdefault(group.pattern, rank)
+        free = frozenset(i for i, digest in enumerate(group.pattern) if digest == _ANY)
+        ranks = ranks_by_start[group.pattern[0]].setdefault(free, {})
+        ranks.setdefault(group.pattern, rank)
+
     for key, pattern in patterns.items():
-        for free, ranks in known.get(pattern[0], {}).items():
-            fits = tuple(_ANY if i in free else word for i, word in enumerate(pattern))
-            if fits in ranks:
-                yield key, ranks[fits]
+        for free, ranks in ranks_by_start.get(pattern[0], {}).items():
+            fitting = tuple(_ANY if i in free else digest for i, digest in enumerate(pattern))
+            if fitting in ranks:
+                yield key, ranks[fitting]
 
 
 def _merged(sizes: Mapping[Pattern, int], starts: Collection[str]) -> Iterator[list[Pattern]]:
@@ -418,13 +559,15 @@ def _merged(sizes: Mapping[Pattern, int], starts: Collection[str]) -> Iterator[l
     for pattern in sizes:
         if pattern[0] in starts:
             by_start[pattern[0]].append(pattern)
-    waiting = list(by_start.values())
-    while waiting:
-        members = waiting.pop()
+
+    pending = list(by_start.values())
+    while pending:
+        members = pending.pop()
         values = [Counter[str]() for _ in members[0]]
         for pattern in members:
-            for counter, word in zip(values, pattern, strict=True):
-                counter[word] += sizes[pattern]
+            for counter, digest in zip(values, pattern, strict=True):
+                counter[digest] += sizes[pattern]
+
         split = _splits_at(values)
         if split is None:
             yield members
@@ -432,9 +575,9 @@ def _merged(sizes: Mapping[Pattern, int], starts: Collection[str]) -> Iterator[l
         position, data = split
         parts = defaultdict[str, list[Pattern]](list)
         for pattern in members:
-            word = pattern[position]
-            parts[_ANY if word in data else word].append(pattern)
-        waiting += parts.values()
+            digest = pattern[position]
+            parts[_ANY if digest in data else digest].append(pattern)
+        pending += parts.values()
 
 
 def _splits_at(values: Sequence[Counter[str]]) -> tuple[int, frozenset[str]] | None:
@@ -443,17 +586,31 @@ def _splits_at(values: Sequence[Counter[str]]) -> tuple[int, frozenset[str]] | N
     *values* has the messages of each value, for each position. Where more words differ than are
     common, the texts are no occurrences of one: then what differs is no data.
     """
-    differing = [i for i, counter in enumerate(values) if len(counter) > 1]
-    common = sum(len(counter) == 1 and _is_word(*counter) for counter in values[1:])
-    data = {i: data_values(values[i], has_context=common > 0) for i in differing}
-    mixed = [i for i in differing if len(data[i]) < len(values[i])]
-    if not mixed:
-        in_words = [i for i in differing if any(map(_is_word, values[i]))]
-        if len(in_words) <= max(1, common):
-            return None
-        mixed, data = in_words, {i: frozenset() for i in in_words}
-    position = min(mixed, key=lambda i: (len(values[i]), i))
-    return position, data[position]
+    differing = []
+    common_words = 0
+    for position, counter in enumerate(values):
+        if len(counter) > 1:
+            differing.append(position)
+        elif position > 0 and any(map(_is_word, counter)):
+            common_words += 1
+
+    def number_of_values(position: int) -> tuple[int, int]:
+        return len(values[position]), position
+
+    data = {}
+    mixed = []
+    for position in differing:
+        data[position] = data_values(values[position], has_context=common_words > 0)
+        if len(data[position]) < len(values[position]):
+            mixed.append(position)
+    if mixed:
+        position = min(mixed, key=number_of_values)
+        return position, data[position]
+
+    in_words = [position for position in differing if any(map(_is_word, values[position]))]
+    if len(in_words) <= max(1, common_words):
+        return None
+    return min(in_words, key=number_of_values), frozenset()
 
 
 def _is_word(digest: str) -> bool:
@@ -467,17 +624,18 @@ def similar_groups(patterns: Mapping[str, Pattern]) -> dict[str, str]:
     two, always the same; and they have as many words in common, or are one word. Where a group fits
     several rows, it is in the largest.
     """
-    by_start = defaultdict[str, list[str]](list)
+    by_start = defaultdict[str, dict[str, Pattern]](dict)
     for group_id, pattern in patterns.items():
-        by_start[pattern[0]].append(group_id)
-    found = dict[str, str]()
-    for group_ids in by_start.values():
-        rows = _rows_of({group_id: patterns[group_id] for group_id in group_ids})
+        by_start[pattern[0]][group_id] = pattern
+
+    similar = dict[str, str]()
+    for patterns_of_start in by_start.values():
+        rows = _rows_of(patterns_of_start)
         for members in sorted(rows, key=len, reverse=True):
-            left = [group_id for group_id in members if group_id not in found]
-            if len(left) > 1:
-                found |= dict.fromkeys(left, left[0])
-    return found
+            members_left = [group_id for group_id in members if group_id not in similar]
+            if len(members_left) > 1:
+                similar |= dict.fromkeys(members_left, members_left[0])
+    return similar
 
 
 def _rows_of(patterns: Mapping[str, Pattern]) -> list[list[str]]:
@@ -485,18 +643,28 @@ def _rows_of(patterns: Mapping[str, Pattern]) -> list[list[str]]:
     if len(patterns) == 1:
         return []
     words = len(next(iter(patterns.values()))) - 1
-    places = range(1, words + 1)
-    pairs = combinations(places, 2) if words <= _MOST_WORDS else pairwise(places)
+    positions = range(1, words + 1)
+    left_outs: list[tuple[int, ...]] = [*combinations(positions, 1)]
+    left_outs += combinations(positions, 2) if words <= _MOST_WORDS else pairwise(positions)
+
+    # Sums of hashes: to build each pattern without each pair would take far longer.
+    hashes = {}
+    sums = {}
+    word_counts = {}
+    for group_id, pattern in patterns.items():
+        hashes[group_id] = list(map(hash, enumerate(pattern)))
+        sums[group_id] = sum(hashes[group_id])
+        word_counts[group_id] = sum(map(_is_word, pattern[1:]))
+
     rows = defaultdict[tuple[int, ...], list[str]](list)
-    hashes = {
-        group_id: [hash(pair) for pair in enumerate(pattern)]
-        for group_id, pattern in patterns.items()
-    }
-    sums = {group_id: sum(numbers) for group_id, numbers in hashes.items()}
-    for left_out in (*((place,) for place in places), *pairs):
+    for left_out in left_outs:
         for group_id, pattern in patterns.items():
-            common = sum(map(_is_word, pattern[1:])) - sum(_is_word(pattern[i]) for i in left_out)
+            rest = sums[group_id]
+            common = word_counts[group_id]
+            for position in left_out:
+                rest -= hashes[group_id][position]
+                if _is_word(pattern[position]):
+                    common -= 1
             if common >= len(left_out) or words == 1:
-                rest = sums[group_id] - sum(hashes[group_id][i] for i in left_out)
                 rows[*left_out, rest].append(group_id)
     return [members for members in rows.values() if len(members) > 1]
