@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -33,14 +33,19 @@ def call(model: SqsModel, operation: str, request: Request) -> Answer:
     Raises:
         SqsError: SQS would refuse it.
     """
-    act = OPERATIONS.get(operation)
-    if act is None:
+    implementation = OPERATIONS.get(operation)
+    if implementation is None:
         raise SqsError("UnknownOperationException", f"The model does not know {operation}.")
+
     with model.changed:
-        answer = act(model, _Parameters(request))
+        answer = implementation(model, _Parameters(request))
+
+        only_reads = operation.startswith(("Get", "List"))
         # An empty receive changes nothing. A notification would make waiting receives try again.
-        if not operation.startswith(("Get", "List")) and (answer or operation != "ReceiveMessage"):
+        is_empty_receive = operation == "ReceiveMessage" and not answer
+        if not only_reads and not is_empty_receive:
             model.changed.notify_all()
+
     return answer
 
 
@@ -77,14 +82,20 @@ def get_queue_url(model: SqsModel, request: Request) -> Answer:
 
 def list_dead_letter_source_queues(model: SqsModel, request: Request) -> Answer:
     arn = model.find(request["QueueUrl"]).arn
-    policies = [(queue, queue.settings.redrive) for queue in model.queues.values()]
-    sources = [queue for queue, policy in policies if policy and policy.target_arn == arn]
-    size, start = request.get("MaxResults", 1000), int(request.get("NextToken", 0))
+    source_urls = []
+    for queue in model.queues.values():
+        policy = queue.settings.redrive
+        if policy and policy.target_arn == arn:
+            source_urls.append(model.url_of(queue))
+
+    size = request.get("MaxResults", 1000)
     _range_check("MaxResults", size, 1, 1000)
-    urls = [model.url_of(queue) for queue in sources[start : start + size]]
-    answer: Answer = {"queueUrls": urls}
-    if "MaxResults" in request and start + size < len(sources):
-        answer["NextToken"] = str(start + size)
+    start = int(request.get("NextToken", 0))
+    end = start + size
+
+    answer: Answer = {"queueUrls": source_urls[start:end]}
+    if "MaxResults" in request and end < len(source_urls):
+        answer["NextToken"] = str(end)
     return answer
 
 
@@ -99,12 +110,21 @@ def get_queue_attributes(model: SqsModel, request: Request) -> Answer:
         "ApproximateNumberOfMessagesDelayed": str(queue.count(State.DELAYED)),
         **queue.settings.values,
     }
+
     names = request.get("AttributeNames", [])
     for name in names:
         if name not in {"All", *values, *SETTABLE}:
             raise unknown_queue_attribute(name)
-    chosen = {name: value for name, value in values.items() if "All" in names or name in names}
+
+    chosen = _chosen(values, names)
     return {"Attributes": chosen} if chosen else {}
+
+
+def _chosen(values: Mapping[str, str], names: Collection[str]) -> Mapping[str, str]:
+    """Return the values that a request names; the name ``All`` means all of them."""
+    if "All" in names:
+        return values
+    return {name: value for name, value in values.items() if name in names}
 
 
 def set_queue_attributes(model: SqsModel, request: Request) -> Answer:
@@ -115,12 +135,12 @@ def set_queue_attributes(model: SqsModel, request: Request) -> Answer:
 # --- Batches
 
 
-def _each(entries: Sequence[Request], act: Callable[[Request], Mapping[str, Any]]) -> Answer:
-    """Call *act* for every entry of a batch. A refused entry does not stop the others."""
+def _each(entries: Sequence[Request], carry_out: Callable[[Request], Answer]) -> Answer:
+    """Carry out every entry of a batch. A refused entry does not stop the others."""
     answer: dict[str, list[dict[str, Any]]] = {}
     for entry in entries:
         try:
-            result = {"Id": entry["Id"], **act(entry)}
+            result = {"Id": entry["Id"], **carry_out(entry)}
             answer.setdefault("Successful", []).append(result)
         except SqsError as error:
             answer.setdefault("Failed", []).append(failed_entry(entry, error))
@@ -137,16 +157,24 @@ def _checked_entries(request: Request, kind: str) -> Sequence[Request]:
     if not entries:
         text = f"There should be at least one {kind}RequestEntry in the request."
         raise namespaced("EmptyBatchRequest", text)
+
     if len(entries) > 10:
         text = f"Maximum number of entries per request are 10. You have sent {len(entries)}."
         raise namespaced("TooManyEntriesInBatchRequest", text)
+
     ids = [entry["Id"] for entry in entries]
-    if not all(_ENTRY_ID.fullmatch(entry_id) for entry_id in ids):
-        text = "A batch entry id can only contain alphanumeric characters, hyphens and underscores."
-        raise namespaced("InvalidBatchEntryId", f"{text} It can be at most 80 letters long.")
-    repeated = next((entry_id for entry_id in ids if ids.count(entry_id) > 1), None)
-    if repeated is not None:
-        raise namespaced("BatchEntryIdsNotDistinct", f"Id {repeated} repeated.")
+    for entry_id in ids:
+        if not _ENTRY_ID.fullmatch(entry_id):
+            text = (
+                "A batch entry id can only contain alphanumeric characters, hyphens and "
+                "underscores. It can be at most 80 letters long."
+            )
+            raise namespaced("InvalidBatchEntryId", text)
+
+    for entry_id in ids:
+        if ids.count(entry_id) > 1:
+            raise namespaced("BatchEntryIdsNotDistinct", f"Id {entry_id} repeated.")
+
     return entries
 
 
@@ -164,7 +192,8 @@ def failed_entry(entry: Request, error: SqsError) -> dict[str, Any]:
 
 
 def send_message(model: SqsModel, request: Request) -> Answer:
-    queue, message = model.find(request["QueueUrl"]), _message(request)
+    queue = model.find(request["QueueUrl"])
+    message = _message(request)
     if missing := missing_for_fifo(message, queue.settings):
         raise missing
     return _accept(queue, message)
@@ -174,13 +203,16 @@ def send_message_batch(model: SqsModel, request: Request) -> Answer:
     queue = model.find(request["QueueUrl"])
     entries = _checked_entries(request, "SendMessageBatch")
     messages = {entry["Id"]: _message(entry) for entry in entries}
-    total = sum(map(size_bytes, messages.values()))
-    if total > MIB:
+
+    total_bytes = sum(map(size_bytes, messages.values()))
+    if total_bytes > MIB:
         text = f"Batch requests cannot be longer than {MIB} bytes."
-        raise namespaced("BatchRequestTooLong", f"{text} You have sent {total} bytes.")
+        raise namespaced("BatchRequestTooLong", f"{text} You have sent {total_bytes} bytes.")
+
     for message in messages.values():
         if missing := missing_for_fifo(message, queue.settings):
             raise invalid_parameter(missing.message)
+
     return _each(entries, lambda entry: _accept(queue, messages[entry["Id"]]))
 
 
@@ -188,26 +220,34 @@ def _accept(queue: Queue, message: StoredMessage) -> Answer:
     check_for(message, queue.settings)
     message.attributes = normalised(message.attributes)
     accepted = queue.send(message)
-    order = {"SequenceNumber": str(accepted.order)} if queue.settings.is_fifo else {}
-    return {"MessageId": accepted.message_id, "MD5OfMessageBody": _md5(message.body), **order}
+
+    answer: Answer = {
+        "MessageId": accepted.message_id,
+        "MD5OfMessageBody": _md5(message.body),
+    }
+    if queue.settings.is_fifo:
+        answer["SequenceNumber"] = str(accepted.order)
+    return answer
 
 
 def _message(entry: Request) -> StoredMessage:
-    system = entry.get("MessageSystemAttributes") or {}
-    unknown = next((name for name in system if name != "AWSTraceHeader"), None)
-    if unknown is not None:
-        raise invalid_parameter(f"Message system attribute name '{unknown}' is invalid.")
+    system_attributes = entry.get("MessageSystemAttributes") or {}
+    for name in system_attributes:
+        if name != "AWSTraceHeader":
+            raise invalid_parameter(f"Message system attribute name '{name}' is invalid.")
+
+    attributes = {}
+    for name, attribute in (entry.get("MessageAttributes") or {}).items():
+        data_type = attribute.get("DataType", "")
+        value = attribute.get("BinaryValue", attribute.get("StringValue", ""))
+        attributes[name] = AttributeValue(data_type, value)
+
     return StoredMessage(
         body=entry.get("MessageBody") or "",
-        attributes={
-            name: AttributeValue(
-                a.get("DataType", ""), a.get("BinaryValue", a.get("StringValue", ""))
-            )
-            for name, a in (entry.get("MessageAttributes") or {}).items()
-        },
+        attributes=attributes,
         group_id=entry.get("MessageGroupId"),
         deduplication_id=entry.get("MessageDeduplicationId"),
-        trace_header=system.get("AWSTraceHeader", {}).get("StringValue"),
+        trace_header=system_attributes.get("AWSTraceHeader", {}).get("StringValue"),
         delay_seconds=entry.get("DelaySeconds"),
     )
 
@@ -235,26 +275,62 @@ def wait_seconds(model: SqsModel, operation: str, request: Request) -> int:
 
 def receive_message(model: SqsModel, request: Request) -> Answer:
     queue = model.find(request["QueueUrl"])
-    limit, visibility = request.get("MaxNumberOfMessages", 1), request.get("VisibilityTimeout")
+
+    limit = request.get("MaxNumberOfMessages", 1)
     _range_check("MaxNumberOfMessages", limit, 1, 10)
-    if visibility is not None:
-        _range_check("VisibilityTimeout", visibility, 0, MAX_VISIBILITY_SECONDS)
+    visibility_seconds = request.get("VisibilityTimeout")
+    if visibility_seconds is not None:
+        _range_check("VisibilityTimeout", visibility_seconds, 0, MAX_VISIBILITY_SECONDS)
+
     messages = queue.receive(
         limit,
-        visibility,
+        visibility_seconds,
         is_long_poll=wait_seconds(model, "ReceiveMessage", request) > 0,
         attempt_id=request.get("ReceiveRequestAttemptId") if queue.settings.is_fifo else None,
     )
-    names = {*request.get("AttributeNames", ()), *request.get("MessageSystemAttributeNames", ())}
+    if not messages:
+        return {}
+
+    system_names = {
+        *request.get("AttributeNames", ()),
+        *request.get("MessageSystemAttributeNames", ()),
+    }
     wants = _chooser(request.get("MessageAttributeNames", ()))
-    found = [_describe(message, names, wants, queue) for message in messages]
-    return {"Messages": found} if found else {}
+    return {"Messages": [_describe(message, queue, system_names, wants) for message in messages]}
 
 
 def _describe(
-    message: StoredMessage, names: set[str], wants: Callable[[str], bool], queue: Queue
+    message: StoredMessage,
+    queue: Queue,
+    system_names: Collection[str],
+    wants: Callable[[str], bool],
 ) -> Answer:
-    system = {
+    """Return a received message with the attributes that the request asked for."""
+    answer: Answer = {
+        "MessageId": message.message_id,
+        "ReceiptHandle": message.handle,
+        "MD5OfBody": _md5(message.body),
+        "Body": message.body,
+    }
+
+    system_attributes = _chosen(_system_attributes(message, queue), system_names)
+    if system_attributes:
+        answer["Attributes"] = system_attributes
+
+    attributes = {}
+    for name, (data_type, value) in message.attributes.items():
+        if wants(name):
+            value_key = "StringValue" if isinstance(value, str) else "BinaryValue"
+            attributes[name] = {"DataType": data_type, value_key: value}
+    if attributes:
+        answer["MessageAttributes"] = attributes
+
+    return answer
+
+
+def _system_attributes(message: StoredMessage, queue: Queue) -> Mapping[str, str]:
+    """Return the attributes that SQS gives a message, without those that it does not have."""
+    values = {
         "SenderId": "AIDAEXAMPLEEXAMPLE123",
         "SentTimestamp": str(message.sent_ms),
         "ApproximateReceiveCount": str(message.receive_count),
@@ -265,33 +341,20 @@ def _describe(
         "AWSTraceHeader": message.trace_header,
         "DeadLetterQueueSourceArn": message.source_arn,
     }
-    chosen = {
-        "Attributes": {n: v for n, v in system.items() if v and ("All" in names or n in names)},
-        "MessageAttributes": {
-            name: {
-                "DataType": data_type,
-                "StringValue" if isinstance(value, str) else "BinaryValue": value,
-            }
-            for name, (data_type, value) in message.attributes.items()
-            if wants(name)
-        },
-    }
-    return {
-        "MessageId": message.message_id,
-        "ReceiptHandle": message.handle,
-        "MD5OfBody": _md5(message.body),
-        "Body": message.body,
-        **{name: values for name, values in chosen.items() if values},
-    }
+    return {name: value for name, value in values.items() if value}
 
 
-def _chooser(names: Iterable[str]) -> Callable[[str], bool]:
-    """Return whether a receive requested an attribute: by name, by ``prefix.*``, or ``All``."""
-    exact = frozenset(names)
-    if exact & {"All", ".*"}:
+def _chooser(requested: Iterable[str]) -> Callable[[str], bool]:
+    """Return a predicate: whether a receive requested the attribute of that name.
+
+    It requests by name, by ``prefix.*``, or all by ``All`` or ``.*``.
+    """
+    names = frozenset(requested)
+    if names & {"All", ".*"}:
         return lambda _: True
-    prefixes = tuple(name[:-2] for name in exact if name.endswith(".*"))
-    return lambda name: name in exact or name.startswith(prefixes)
+
+    prefixes = tuple(name.removesuffix(".*") for name in names if name.endswith(".*"))
+    return lambda name: name in names or name.startswith(prefixes)
 
 
 # --- Receipt handles
@@ -319,57 +382,6 @@ def delete_message_batch(model: SqsModel, request: Request) -> Answer:
     return _each(_checked_entries(request, "DeleteMessageBatch"), delete)
 
 
-def get_metric_statistics(model: SqsModel, request: Request) -> Answer:
-    """Say for CloudWatch how many messages a queue deleted; the number is complete at once.
-
-    There is no data of any other metric.
-    """
-    if request["MetricName"] != "NumberOfMessagesDeleted":
-        return {"Datapoints": []}
-    sums = _deleted(model, request, request)
-    return {"Datapoints": [{"Timestamp": at, "Sum": sums[at]} for at in sums]}
-
-
-def get_metric_data(model: SqsModel, request: Request) -> Answer:
-    """Say the same, and how many messages are visible now, for each period of a queue's life.
-
-    There is no data of any other metric.
-    """
-    results = []
-    for query in request["MetricDataQueries"]:
-        stat = query["MetricStat"]
-        name = stat["Metric"]["MetricName"]
-        values: Mapping[int, int] = _deleted(model, stat["Metric"] | stat, request)
-        if name == "ApproximateNumberOfMessagesVisible":
-            [dimension] = stat["Metric"]["Dimensions"]
-            visible = model.find(dimension["Value"]).count(State.READY) if values else 0
-            values = dict.fromkeys(values, visible)
-        elif name != "NumberOfMessagesDeleted":
-            values = {}
-        results.append(
-            {
-                "Id": query["Id"],
-                "Label": name,
-                "Timestamps": list(values),
-                "Values": list(values.values()),
-                "StatusCode": "Complete",
-            }
-        )
-    return {"MetricDataResults": results}
-
-
-def _deleted(model: SqsModel, metric: Request, times: Request) -> Counter[int]:
-    """Messages that a queue deleted, by the start of each period since it was created."""
-    [name] = (dimension["Value"] for dimension in metric["Dimensions"])
-    period = int(metric["Period"])
-    sums = Counter[int]()
-    if queue := model.queues.get(name):
-        end = min(int(times["EndTime"]), model.clock.now_ms() // 1000 + 1)
-        for second in range(max(int(times["StartTime"]), queue.created_ms // 1000), end):
-            sums[second // period * period] += queue.deleted[second]
-    return sums
-
-
 def change_message_visibility(model: SqsModel, request: Request) -> Answer:
     return _change(model.find(request["QueueUrl"]), request)
 
@@ -385,14 +397,81 @@ def _change(queue: Queue, entry: Request) -> Answer:
     return {}
 
 
+# --- CloudWatch metrics of a queue
+
+
+def get_metric_statistics(model: SqsModel, request: Request) -> Answer:
+    """Return how many messages a queue deleted; the number is complete at once.
+
+    There is no data of any other metric.
+    """
+    datapoints = []
+    if request["MetricName"] == "NumberOfMessagesDeleted":
+        for start, count in _deleted(model, request, request).items():
+            datapoints.append({"Timestamp": start, "Sum": count})
+    return {"Datapoints": datapoints}
+
+
+def get_metric_data(model: SqsModel, request: Request) -> Answer:
+    """Return how many messages a queue deleted, and how many are visible now.
+
+    Both for each period of the queue's life. There is no data of any other metric.
+    """
+    results = []
+    for query in request["MetricDataQueries"]:
+        stat = query["MetricStat"]
+        name = stat["Metric"]["MetricName"]
+        values: Mapping[int, int] = _deleted(model, stat["Metric"] | stat, request)
+
+        if name == "ApproximateNumberOfMessagesVisible":
+            [dimension] = stat["Metric"]["Dimensions"]
+            visible = model.find(dimension["Value"]).count(State.READY) if values else 0
+            values = dict.fromkeys(values, visible)
+        elif name != "NumberOfMessagesDeleted":
+            values = {}
+
+        results.append(
+            {
+                "Id": query["Id"],
+                "Label": name,
+                "Timestamps": list(values),
+                "Values": list(values.values()),
+                "StatusCode": "Complete",
+            }
+        )
+    return {"MetricDataResults": results}
+
+
+def _deleted(model: SqsModel, metric: Request, times: Request) -> Counter[int]:
+    """Return how many messages a queue deleted, by the start of each period of its life."""
+    [dimension] = metric["Dimensions"]
+    period_seconds = int(metric["Period"])
+    counts = Counter[int]()
+
+    if queue := model.queues.get(dimension["Value"]):
+        begin = max(int(times["StartTime"]), queue.created_ms // 1000)
+        end = min(int(times["EndTime"]), model.clock.now_ms() // 1000 + 1)
+        for second in range(begin, end):
+            period_start = second - second % period_seconds
+            counts[period_start] += queue.deleted[second]
+
+    return counts
+
+
 OPERATIONS: Mapping[str, Callable[[SqsModel, Request], Answer]] = {
-    act.__name__.title().replace("_", ""): act
-    for act in (
-        *(create_queue, delete_queue, get_queue_url, list_dead_letter_source_queues),
-        *(get_queue_attributes, set_queue_attributes),
-        *(send_message, send_message_batch, receive_message),
-        *(get_metric_statistics, get_metric_data),
-        *(delete_message, delete_message_batch),
-        *(change_message_visibility, change_message_visibility_batch),
-    )
+    "ChangeMessageVisibility": change_message_visibility,
+    "ChangeMessageVisibilityBatch": change_message_visibility_batch,
+    "CreateQueue": create_queue,
+    "DeleteMessage": delete_message,
+    "DeleteMessageBatch": delete_message_batch,
+    "DeleteQueue": delete_queue,
+    "GetMetricData": get_metric_data,
+    "GetMetricStatistics": get_metric_statistics,
+    "GetQueueAttributes": get_queue_attributes,
+    "GetQueueUrl": get_queue_url,
+    "ListDeadLetterSourceQueues": list_dead_letter_source_queues,
+    "ReceiveMessage": receive_message,
+    "SendMessage": send_message,
+    "SendMessageBatch": send_message_batch,
+    "SetQueueAttributes": set_queue_attributes,
 }

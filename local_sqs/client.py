@@ -48,8 +48,9 @@ def reply_to(
     except SqsError as error:
         fault = "Sender" if error.is_sender_fault else "Receiver"
         headers["x-amzn-query-error"] = f"{error.code};{fault}"
-        said = {"__type": f"com.amazonaws.sqs#{error.shape}", "message": error.message}
-        return Reply(error.status, headers, json.dumps(said).encode())
+        error_body = {"__type": f"com.amazonaws.sqs#{error.shape}", "message": error.message}
+        return Reply(error.status, headers, json.dumps(error_body).encode())
+
     return Reply(200, headers, json.dumps(answer, default=_blob).encode())
 
 
@@ -61,6 +62,7 @@ def _decoded(body: bytes) -> dict[str, Any]:
     """
     try:
         request = json.loads(body or b"{}")
+
         for entry in [request, *request.get("Entries", [])]:
             for attribute in (entry.get("MessageAttributes") or {}).values():
                 if "BinaryValue" in attribute:
@@ -103,6 +105,7 @@ def client_for(source: SqsModel | Front, config: Config | None = None) -> "SQSCl
             reply = reply_to(front, target.decode() if isinstance(target, bytes) else target, body)
         except AnswerLostError as error:
             raise as_botocore(error, front, timeout_seconds) from error
+
         headers: Any = dict(reply.headers)
         raw = HTTPResponse(BytesIO(reply.body), preload_content=False)
         return AWSResponse(request.url, reply.status, headers, raw)
@@ -117,6 +120,7 @@ def as_botocore(error: AnswerLostError, front: Front, timeout_seconds: float = 6
     url = front.model.base_url
     if not error.is_timeout:
         return ConnectionClosedError(endpoint_url=url)
+
     if isinstance(front.model.clock, VirtualClock):
         front.model.clock.advance(timeout_seconds)
     return ReadTimeoutError(endpoint_url=url)

@@ -31,11 +31,11 @@ class DirectClient:
             try:
                 return self.front.handle(operation, request)
             except SqsError as error:
-                said: Any = {
+                answer: Any = {
                     "Error": {"Code": error.code, "Message": error.message},
                     "ResponseMetadata": {"HTTPStatusCode": error.status},
                 }
-                raise ClientError(said, operation) from error
+                raise ClientError(answer, operation) from error
             except AnswerLostError as error:
                 raise as_botocore(error, self.front) from error
 
