@@ -30,8 +30,9 @@ def missing_for_fifo(message: StoredMessage, settings: Settings) -> SqsError | N
         return None
     if not message.group_id:
         return missing_parameter("MessageGroupId")
-    takes_content = settings.values["ContentBasedDeduplication"] == "true"
-    if not message.deduplication_id and not takes_content:
+
+    is_content_based = settings.values["ContentBasedDeduplication"] == "true"
+    if not message.deduplication_id and not is_content_based:
         return invalid_parameter(
             "The queue should either have ContentBasedDeduplication enabled or "
             "MessageDeduplicationId provided explicitly"
@@ -45,35 +46,35 @@ def check_for(message: StoredMessage, settings: Settings) -> None:
     Raises:
         SqsError: invalid content, size, delay or ids.
     """
-    delay_seconds = message.delay_seconds
-    if delay_seconds and settings.is_fifo:
-        raise invalid_value("DelaySeconds", delay_seconds, _WRONG_TYPE)
-    if delay_seconds is not None and not 0 <= delay_seconds <= 900:
-        reason = "DelaySeconds must be >= 0 and <= 900."
-        raise invalid_value("DelaySeconds", delay_seconds, reason)
+    _check_delay(message.delay_seconds, settings)
     _check_id("MessageGroupId", message.group_id)
     _check_id("MessageDeduplicationId", message.deduplication_id)
     if message.deduplication_id and not settings.is_fifo:
         raise invalid_value("MessageDeduplicationId", message.deduplication_id, _WRONG_TYPE)
+
     if not message.body:
         raise missing_parameter("MessageBody")
     _check_attributes(message.attributes)
+
     max_bytes = settings.number("MaximumMessageSize")
     if size_bytes(message) > max_bytes:
         raise invalid_parameter(
             "One or more parameters are invalid. Reason: Message must be shorter than "
             f"{max_bytes} bytes."
         )
-    for text in (message.body, *(value for _, value in message.attributes.values())):
-        if isinstance(text, bytes) or (text.isascii() and text.isprintable()):
-            continue  # Most texts are printable ASCII and need no search.
-        if _REFUSED_CHARACTER.search(text):
-            raise SqsError(
-                "InvalidMessageContents",
-                "Invalid binary character was found in the message body, the set of allowed "
-                "characters is #x9 | #xA | #xD | [#x20-#xD7FF] | [#xE000-#xFFFD] | "
-                "[#x10000-#x10FFFF]",
-            )
+
+    _check_characters(message.body)
+    for _, value in message.attributes.values():
+        if isinstance(value, str):
+            _check_characters(value)
+
+
+def _check_delay(delay_seconds: int | None, settings: Settings) -> None:
+    if delay_seconds and settings.is_fifo:
+        raise invalid_value("DelaySeconds", delay_seconds, _WRONG_TYPE)
+    if delay_seconds is not None and not 0 <= delay_seconds <= 900:
+        reason = "DelaySeconds must be >= 0 and <= 900."
+        raise invalid_value("DelaySeconds", delay_seconds, reason)
 
 
 def _check_id(name: str, value: str | None) -> None:
@@ -84,34 +85,54 @@ def _check_id(name: str, value: str | None) -> None:
         raise invalid_value(name, value, reason)
 
 
+def _check_characters(text: str) -> None:
+    # Most texts are printable ASCII and need no search.
+    is_plain = text.isascii() and text.isprintable()
+    if not is_plain and _REFUSED_CHARACTER.search(text):
+        raise SqsError(
+            "InvalidMessageContents",
+            "Invalid binary character was found in the message body, the set of allowed "
+            "characters is #x9 | #xA | #xD | [#x20-#xD7FF] | [#xE000-#xFFFD] | "
+            "[#x10000-#x10FFFF]",
+        )
+
+
 def _check_attributes(attributes: Attributes) -> None:
     if len(attributes) > MAX_ATTRIBUTES:
         raise invalid_parameter(
             f"Number of message attributes [{len(attributes)}] exceeds the allowed maximum "
             f"[{MAX_ATTRIBUTES}]."
         )
+
     for name, (data_type, value) in attributes.items():
-        if not _NAME.fullmatch(name):
-            raise invalid_parameter(
-                f"Message (user) attribute name '{name}' is invalid: letters, digits, '_', '-' and "
-                "'.', not at either end nor doubled, no prefix AWS. or Amazon., at most 256."
-            )
-        matched = _TYPE.fullmatch(data_type)
-        if matched is None:
-            raise invalid_parameter(
-                f"The message attribute '{name}' has an invalid message attribute type, the set of "
-                "supported type prefixes is Binary, Number, and String."
-            )
-        base = matched[1]
-        if not value or isinstance(value, bytes) != (base == "Binary"):
-            raise invalid_parameter(
-                f"Message (user) attribute '{name}' must contain a non-empty value of type "
-                f"'{base}'."
-            )
-        if base == "Number" and not _is_number(str(value)):
-            raise invalid_parameter(
-                f"Can't cast the value of message (user) attribute '{name}' to a number."
-            )
+        _check_attribute(name, data_type, value)
+
+
+def _check_attribute(name: str, data_type: str, value: str | bytes) -> None:
+    if not _NAME.fullmatch(name):
+        raise invalid_parameter(
+            f"Message (user) attribute name '{name}' is invalid: letters, digits, '_', '-' and "
+            "'.', not at either end nor doubled, no prefix AWS. or Amazon., at most 256."
+        )
+
+    matched = _TYPE.fullmatch(data_type)
+    if matched is None:
+        raise invalid_parameter(
+            f"The message attribute '{name}' has an invalid message attribute type, the set of "
+            "supported type prefixes is Binary, Number, and String."
+        )
+
+    base_type = matched[1]
+    is_binary = base_type == "Binary"
+    if not value or isinstance(value, bytes) != is_binary:
+        raise invalid_parameter(
+            f"Message (user) attribute '{name}' must contain a non-empty value of type "
+            f"'{base_type}'."
+        )
+    if base_type == "Number" and not _is_number(str(value)):
+        raise invalid_parameter(
+            f"Can't cast the value of message (user) attribute '{name}' to a number."
+        )
 
 
 def _is_number(text: str) -> bool:
@@ -126,8 +147,9 @@ def normalised(attributes: Attributes) -> Attributes:
     """
     trimmed = dict(attributes)
     for name, (data_type, value) in attributes.items():
-        if data_type.startswith("Number") and not set("eE") & set(str(value)):
-            text = f"{Decimal(str(value)).normalize(_DIGITS):f}"
+        number = str(value)
+        if data_type.startswith("Number") and "e" not in number.lower():
+            text = f"{Decimal(number).normalize(_DIGITS):f}"
             trimmed[name] = AttributeValue(data_type, text)
     return trimmed
 

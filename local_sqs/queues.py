@@ -26,8 +26,8 @@ WINDOW_MS = 300_000
 
 _MAX_VISIBILITY_MS = MAX_VISIBILITY_SECONDS * 1000
 
-_HANDLE = re.compile(r"AQEB-(\d+)-(.+)-\d+-(\d+)")
-"""A receipt handle: queue, message, which receive of it, and its time."""
+_HANDLE = re.compile(r"AQEB-(?P<queue>\d+)-(?P<message>.+)-(?P<receive>\d+)-(?P<received_ms>\d+)")
+"""A receipt handle: serial of the queue, id of the message, which receive of it, and its time."""
 
 
 class Queue:
@@ -67,28 +67,50 @@ class Queue:
         return now_ms
 
     def send(self, message: StoredMessage) -> StoredMessage:
-        """Store a checked message. On a FIFO queue a duplicate is not; its first is returned."""
+        """Store a checked message and return it.
+
+        A FIFO queue does not store a duplicate; it returns the first message of that id.
+        """
         now_ms = self.tick()
+        if self.settings.is_fifo:
+            duplicated = self._duplicated_by(message, now_ms)
+            if duplicated is not None:
+                return duplicated
+
         delay_seconds = message.delay_seconds
         if delay_seconds is None or self.settings.is_fifo:
             delay_seconds = self.settings.number("DelaySeconds")
-        if self.settings.is_fifo:
-            while self._window and next(iter(self._window.values())).sent_ms + WINDOW_MS <= now_ms:
-                del self._window[next(iter(self._window))]
-            # Without an id, the SHA-256 of the body is the id: SQSAPI, SendMessage.
-            content = hashlib.sha256(message.body.encode("utf-8", "surrogatepass"))
-            message.deduplication_id = message.deduplication_id or content.hexdigest()
-            is_per_group = self.settings.values["DeduplicationScope"] == "messageGroup"
-            key = (message.group_id if is_per_group else None, message.deduplication_id)
-            if key in self._window:
-                return self._window[key]
-            self._window[key] = message
+
         message.message_id = self._model.new_message_id()
         message.order = next(self._model.orders)
         message.sent_ms = now_ms
         message.due_ms = now_ms + delay_seconds * 1000 if delay_seconds else None
         self._put(message)
         return message
+
+    def _duplicated_by(self, message: StoredMessage, now_ms: int) -> StoredMessage | None:
+        """Return the message of this deduplication id. If there is none, remember this one."""
+        self._forget_old_ids(now_ms)
+
+        if not message.deduplication_id:
+            # Without an id, the SHA-256 of the body is the id: SQSAPI, SendMessage.
+            content = message.body.encode("utf-8", "surrogatepass")
+            message.deduplication_id = hashlib.sha256(content).hexdigest()
+
+        is_per_group = self.settings.values["DeduplicationScope"] == "messageGroup"
+        key = (message.group_id if is_per_group else None, message.deduplication_id)
+        if key in self._window:
+            return self._window[key]
+
+        self._window[key] = message
+        return None
+
+    def _forget_old_ids(self, now_ms: int) -> None:
+        while self._window:
+            oldest = next(iter(self._window))
+            if self._window[oldest].sent_ms + WINDOW_MS > now_ms:
+                return
+            del self._window[oldest]
 
     def take_in(self, message: StoredMessage) -> None:
         """Store a message that SQS moves here. It is visible at once."""
@@ -122,17 +144,22 @@ class Queue:
         if visibility_seconds is None:
             visibility_seconds = self.settings.number("VisibilityTimeout")
         due_ms = now_ms + visibility_seconds * 1000
+
         batch = self._repeated(attempt_id, now_ms)
         for message in batch:
             self._set_due(message, due_ms)
+
         if not batch:
             room = min(limit, self.in_flight_quota - self._counts[State.IN_FLIGHT])
             if room <= 0 and not self.settings.is_fifo and not is_long_poll:
                 text = "Too many messages in flight for the queue to hand out another."
                 raise SqsError("OverLimit", text, status=403)
             batch = self._take(room, due_ms, now_ms)
+
         if attempt_id:
-            self._attempts[attempt_id] = [(one, one.handle, one.due_ms) for one in batch]
+            self._attempts[attempt_id] = [
+                (message, message.handle, message.due_ms) for message in batch
+            ]
         return batch
 
     def _repeated(self, attempt_id: str | None, now_ms: int) -> list[StoredMessage]:
@@ -140,14 +167,13 @@ class Queue:
 
         Only if all are still in flight, and none was deleted or had its visibility changed.
         """
-        attempt = self._attempts.get(attempt_id or "", [])
-        is_same = all(
-            message.handle == handle
-            and message.due_ms == due_ms
-            and message.received_ms + WINDOW_MS > now_ms
-            for message, handle, due_ms in attempt
-        )
-        return [message for message, _, _ in attempt] if is_same else []
+        messages = []
+        for message, handle, due_ms in self._attempts.get(attempt_id or "", []):
+            is_unchanged = message.handle == handle and message.due_ms == due_ms
+            if not is_unchanged or message.received_ms + WINDOW_MS <= now_ms:
+                return []
+            messages.append(message)
+        return messages
 
     def _take(self, room: int, due_ms: int, now_ms: int) -> list[StoredMessage]:
         """Receive messages, and move those that were received too often.
@@ -160,13 +186,16 @@ class Queue:
         policy = self.settings.redrive
         target = self._model.find_by_arn(policy.target_arn) if policy else None
         offers = self._delivery.offers()
+
         while len(batch) < room and (message := next(offers, None)) is not None:
             if policy and target and message.receive_count >= policy.max_receive_count:
                 self._move(message, target)
                 continue
+
             self._enter(message, State.IN_FLIGHT)
             self._set_due(message, due_ms)
             self._delivery.was_handed_out(message)
+
             message.receive_count += 1
             message.received_ms = now_ms
             message.first_received_ms = message.first_received_ms or now_ms
@@ -174,6 +203,7 @@ class Queue:
             receive = f"{message.message_id}-{message.receive_count}-{now_ms}"
             message.handle = f"AQEB-{self._serial}-{receive}"
             batch.append(message)
+
         return batch
 
     def _move(self, message: StoredMessage, target: "Queue") -> None:
@@ -201,11 +231,12 @@ class Queue:
         Raises:
             SqsError: it is not a handle, or it is another queue's.
         """
-        matched = _HANDLE.fullmatch(handle)
-        if matched is None or int(matched[1]) != self._serial:
+        match = _HANDLE.fullmatch(handle)
+        if match is None or int(match["queue"]) != self._serial:
             text = f'The input receipt handle "{handle}" is not valid.'
             raise SqsError("ReceiptHandleIsInvalid", text)
-        return self._messages.get(matched[2]), int(matched[3])
+
+        return self._messages.get(match["message"]), int(match["received_ms"])
 
     def delete(self, handle: str) -> None:
         """Delete the message of that receive.
@@ -222,13 +253,13 @@ class Queue:
         now_ms = self.tick()
         message, received_ms = self._receive_of(handle)
         is_latest = message is not None and message.handle == handle
-        is_over = (
-            self.settings.is_fifo
-            and message is not None
-            and not (is_latest and message.state is State.IN_FLIGHT)
-        )
-        if is_over or now_ms > received_ms + _MAX_VISIBILITY_MS:
+        has_expired = now_ms > received_ms + _MAX_VISIBILITY_MS
+        if self.settings.is_fifo and message is not None:
+            is_in_flight = is_latest and message.state is State.IN_FLIGHT
+            has_expired = has_expired or not is_in_flight
+        if has_expired:
             raise invalid_value("ReceiptHandle", handle, "The receipt handle has expired.")
+
         self.deleted[now_ms // 1000] += 1
         if message is not None and is_latest:
             self.take_out(message)
@@ -249,19 +280,25 @@ class Queue:
         if not 0 <= seconds <= MAX_VISIBILITY_SECONDS:
             reason = f"Must be between 0 and {MAX_VISIBILITY_SECONDS}."
             raise invalid_value("VisibilityTimeout", seconds, reason)
+
+        is_latest = message is not None and message.handle == handle
         is_in_flight = message is not None and message.state is State.IN_FLIGHT
-        if message is not None and message.handle == handle and not is_in_flight:
+        if message is not None and is_latest and not is_in_flight:
             if message.was_released:
                 raise namespaced("MessageNotInflight", "The specified message isn't in flight.")
             if not self.settings.is_fifo:
                 return
-        if message is None or message.handle != handle or not is_in_flight:
+        if message is None or not is_latest or not is_in_flight:
             reason = "Message does not exist or is not available for visibility timeout change."
             raise invalid_value("ReceiptHandle", handle, reason)
+
         if now_ms + seconds * 1000 > message.received_ms + _MAX_VISIBILITY_MS:
-            reason = "Total VisibilityTimeout for the message is beyond the limit"
-            reason += f" [{MAX_VISIBILITY_SECONDS} seconds]"
+            reason = (
+                "Total VisibilityTimeout for the message is beyond the limit "
+                f"[{MAX_VISIBILITY_SECONDS} seconds]"
+            )
             raise invalid_value("VisibilityTimeout", seconds, reason)
+
         if seconds == 0:
             message.was_released = True
             self._make_ready(message)
@@ -280,6 +317,7 @@ class Queue:
         settings = self.settings.changed(given)
         if given.get("RedrivePolicy"):
             self._model.check_redrive(self.arn, settings)
+
         self.modified_ms = self.tick()
         self.settings = settings
         for message in self._messages.values():

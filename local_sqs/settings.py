@@ -61,13 +61,14 @@ class RedrivePolicy(NamedTuple):
         """
         try:
             raw = json.loads(text)
-            target, count = str(raw["deadLetterTargetArn"]), int(raw["maxReceiveCount"])
+            target_arn = str(raw["deadLetterTargetArn"])
+            max_receive_count = int(raw["maxReceiveCount"])
         except (ValueError, KeyError, TypeError) as error:
             raise invalid_value("RedrivePolicy", text, "Redrive policy is not valid.") from error
-        if not 1 <= count <= 1000:
+        if not 1 <= max_receive_count <= 1000:
             reason = "Invalid value for maxReceiveCount: must be between 1 and 1000."
             raise invalid_value("RedrivePolicy", text, reason)
-        return cls(target, count)
+        return cls(target_arn, max_receive_count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +86,17 @@ class Settings:
         Raises:
             SqsError: an unknown name, or a value that SQS refuses.
         """
-        defaults = {name: str(default) for name, (_, _, default) in RANGES.items()}
-        for name, choices in _CHOICES.items():
-            if is_fifo or name in _STANDARD_NAMES:
-                defaults[name] = choices[0]
         for name, value in given.items():
             _check(name, value, is_fifo=is_fifo)
-        merged = {**defaults, **given}
-        values = {n: v for n, v in merged.items() if v or n not in _REMOVABLE}
+
+        values = {**_defaults(is_fifo=is_fifo), **given}
+        for name in _REMOVABLE:
+            if values.get(name) == "":
+                del values[name]
+
         policy = values.get("RedrivePolicy")
-        return cls(values, is_fifo, RedrivePolicy.parse(policy) if policy else None)
+        redrive = RedrivePolicy.parse(policy) if policy else None
+        return cls(values, is_fifo, redrive)
 
     def number(self, name: str) -> int:
         """Return the value of one of ``RANGES``."""
@@ -116,15 +118,25 @@ class Settings:
     def allows_source(self, arn: str) -> bool:
         """Return whether the queue *arn* may use this one as its dead-letter queue."""
         raw = json.loads(self.values.get("RedriveAllowPolicy", "{}"))
-        permission = raw.get("redrivePermission", "allowAll")
-        return permission == "allowAll" or (
-            permission == "byQueue" and arn in raw.get("sourceQueueArns", [])
-        )
+        permission: str = raw.get("redrivePermission", "allowAll")
+        if permission == "byQueue":
+            sources: list[str] = raw.get("sourceQueueArns", [])
+            return arn in sources
+        return permission == "allowAll"
+
+
+def _defaults(*, is_fifo: bool) -> dict[str, str]:
+    defaults = {name: str(default) for name, (_, _, default) in RANGES.items()}
+    for name, choices in _CHOICES.items():
+        if is_fifo or name in _STANDARD_NAMES:
+            defaults[name] = choices[0]
+    return defaults
 
 
 def _check(name: str, value: str, *, is_fifo: bool) -> None:
     if name not in _STANDARD_NAMES and not (is_fifo and name in _CHOICES):
         raise unknown_queue_attribute(name)
+
     if name in RANGES:
         lowest, highest, _ = RANGES[name]
         if not value.isdecimal() or not lowest <= int(value) <= highest:
