@@ -1,11 +1,11 @@
 """Fault injection: rules, and which of them apply to a request."""
 
-import random
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from http import HTTPStatus
+from random import Random
 
 from local_sqs.errors import SqsError, kms_error
 
@@ -82,6 +82,7 @@ class Fault:
         """Return the error to answer with; None if the effect is not an error."""
         if self.effect not in _REFUSALS:
             return None
+
         code, status = _REFUSALS[self.effect]
         return invented(code or self.code, status)
 
@@ -89,8 +90,9 @@ class Fault:
 def invented(code: str, status: int = 400) -> SqsError:
     """Return the error of a fault. ``InternalError`` and HTTP 5xx are errors of the service."""
     message = "Invented by a fault."
-    if of_kms := kms_error(code, message):
-        return of_kms
+    if error_of_kms := kms_error(code, message):
+        return error_of_kms
+
     is_sender_fault = code != "InternalError" and status < HTTPStatus.INTERNAL_SERVER_ERROR
     return SqsError(code, message, status=status, is_sender_fault=is_sender_fault)
 
@@ -100,23 +102,26 @@ class _Armed:
     """A rule with its counters."""
 
     fault: Fault
-    seen: int = 0
-    met: int = 0
-    draws: random.Random = field(default_factory=random.Random)
+    request_count: int = 0
+    applied_count: int = 0
+    random: Random = field(default_factory=Random)
 
-    def meets(self, operation: str, queue: str) -> bool:
+    def applies(self, operation: str, queue: str) -> bool:
+        """Count a request; return whether the rule applies to it."""
         fault = self.fault
         if fault.operation not in {"*", operation} or fault.queue not in {"*", queue}:
             return False
-        self.seen += 1
-        is_met = (
-            fault.nth in {None, self.seen}
-            and self.seen % (fault.every or 1) == 0
-            and (fault.probability is None or self.draws.random() < fault.probability)
-            and (fault.times is None or self.met < fault.times)
+
+        self.request_count += 1
+        applies = (
+            fault.nth in {None, self.request_count}
+            and self.request_count % (fault.every or 1) == 0
+            and (fault.probability is None or self.random.random() < fault.probability)
+            and (fault.times is None or self.applied_count < fault.times)
         )
-        self.met += is_met
-        return is_met
+        if applies:
+            self.applied_count += 1
+        return applies
 
 
 class FaultPlan:
@@ -129,7 +134,8 @@ class FaultPlan:
 
     def add(self, *faults: Fault) -> None:
         with self._lock:
-            self._armed += [_Armed(f, draws=random.Random(f.seed)) for f in faults]
+            for fault in faults:
+                self._armed.append(_Armed(fault, random=Random(fault.seed)))
 
     def clear(self) -> None:
         with self._lock:
@@ -138,4 +144,4 @@ class FaultPlan:
     def meeting(self, operation: str, queue: str) -> list[Fault]:
         """Count the request for every rule; return those that apply, in the order of ``add``."""
         with self._lock:
-            return [armed.fault for armed in self._armed if armed.meets(operation, queue)]
+            return [armed.fault for armed in self._armed if armed.applies(operation, queue)]

@@ -42,6 +42,10 @@ class RequestRecord:
     at_ms: int
     effects: tuple[str, ...] = ()
 
+    def matches(self, operation: str, queue: str) -> bool:
+        """Return whether it is such a request; ``*`` means any."""
+        return operation in {"*", self.operation} and queue in {"*", self.queue}
+
 
 class RequestLog:
     """The received requests, in order. Thread-safe."""
@@ -56,11 +60,8 @@ class RequestLog:
         self._records.clear()
 
     def records(self, operation: str = "*", queue: str = "*") -> Sequence[RequestRecord]:
-        return [
-            record
-            for record in self._records.copy()
-            if operation in {"*", record.operation} and queue in {"*", record.queue}
-        ]
+        """Return the records of an operation and a queue; ``*`` means all."""
+        return [record for record in self._records.copy() if record.matches(operation, queue)]
 
     def count(self, operation: str = "*", queue: str = "*") -> int:
         return len(self.records(operation, queue))
@@ -103,29 +104,39 @@ class Front:
         url = request.get("QueueUrl") or request.get("QueueName") or ""
         queue = url.rstrip("/").rpartition("/")[2]
         faults = self.faults.meeting(operation, queue)
-        entry_count = len(request["Entries"]) if "Entries" in request else 1
-        effects = tuple(fault.effect.value for fault in faults)
-        now_ms = self.model.clock.now_ms()
-        self.log.add(RequestRecord(operation, queue, entry_count, now_ms, effects))
+        record = RequestRecord(
+            operation=operation,
+            queue=queue,
+            entry_count=len(request["Entries"]) if "Entries" in request else 1,
+            at_ms=self.model.clock.now_ms(),
+            effects=tuple(fault.effect.value for fault in faults),
+        )
+        self.log.add(record)
+
         self._disturb(faults, after=False)
         for fault in faults:
             if fault.effect is Effect.CLOSE:
                 raise AnswerLostError(is_timeout=False)
             if (refusal := fault.refusal()) is not None:
                 raise refusal
+
         answer = self._act_waiting(operation, request, faults, is_gone)
+
         self._disturb(faults, after=True)
         for fault in faults:
             if fault.effect in {Effect.LOSE, Effect.HANG}:
                 raise AnswerLostError(is_timeout=fault.effect is Effect.HANG)
+
         return answer
 
     def _disturb(self, faults: Sequence[Fault], *, after: bool) -> None:
         """Wait and call back as the rules say, before or *after* the request is carried out."""
         for fault in faults:
-            if fault.after == after and fault.effect is Effect.DELAY:
+            if fault.after != after:
+                continue
+            if fault.effect is Effect.DELAY:
                 self.model.clock.sleep(fault.seconds)
-            elif fault.after == after and fault.callback is not None:
+            elif fault.callback is not None:
                 fault.callback()
 
     def _act_waiting(
@@ -135,20 +146,27 @@ class Front:
         faults: Sequence[Fault],
         is_gone: Callable[[], bool],
     ) -> dict[str, Any]:
-        model, clock = self.model, self.model.clock
+        """Carry out a request; repeat a long poll until there is an answer or its wait ends."""
+        model = self.model
+        clock = model.clock
         deadline_ms = clock.now_ms() + wait_seconds(model, operation, request) * 1000
+
         with model.changed:
             while not (answer := self._act(operation, request, faults)):
-                if (now_ms := clock.now_ms()) >= deadline_ms:
+                now_ms = clock.now_ms()
+                if now_ms >= deadline_ms:
                     break
+
                 due_ms = model.find(request["QueueUrl"]).next_event_ms() or deadline_ms
                 if isinstance(clock, VirtualClock):
                     clock.advance_to(min(deadline_ms, due_ms))
                     continue
+
                 until_ms = min(deadline_ms, due_ms, now_ms + _LOOK_MS)
                 model.changed.wait((until_ms - now_ms) / 1000)
                 if is_gone():
                     raise AnswerLostError(is_timeout=False)
+
         return answer
 
     def _act(
@@ -156,15 +174,19 @@ class Front:
     ) -> dict[str, Any]:
         """Carry out a request now, without the entries of a batch that a rule fails."""
         entries = request.get("Entries", [])
-        refused: dict[int, dict[str, Any]] = {}
+        failures: dict[int, dict[str, Any]] = {}
         for fault in faults:
-            if fault.effect is Effect.FAIL_ENTRIES:
-                error = invented(fault.code)
-                places = [i for i in fault.entries or range(len(entries)) if i < len(entries)]
-                refused.update({i: failed_entry(entries[i], error) for i in places})
-        if not refused:
+            if fault.effect is not Effect.FAIL_ENTRIES:
+                continue
+            for position in fault.entries or range(len(entries)):
+                if position < len(entries):
+                    error = invented(fault.code)
+                    failures[position] = failed_entry(entries[position], error)
+
+        if not failures:
             return call(self.model, operation, request)
-        kept = [entry for place, entry in enumerate(entries) if place not in refused]
-        answer = call(self.model, operation, {**request, "Entries": kept}) if kept else {}
-        answer["Failed"] = [*answer.get("Failed", []), *refused.values()]
+
+        others = [entry for position, entry in enumerate(entries) if position not in failures]
+        answer = call(self.model, operation, {**request, "Entries": others}) if others else {}
+        answer["Failed"] = [*answer.get("Failed", []), *failures.values()]
         return answer

@@ -59,14 +59,18 @@ class SqsModel:
         given = dict(attributes or {})
         _check_name(name, is_fifo=given.get("FifoQueue") == "true")
         settings = Settings.of(given, is_fifo=name.endswith(".fifo"))
+
         existing = self.queues.get(name)
         if existing is not None:
             for attribute, value in given.items():
                 if existing.settings.values.get(attribute) != value:
-                    text = "A queue already exists with the same name and a different value for"
-                    text += f" attribute {attribute}"
+                    text = (
+                        "A queue already exists with the same name and a different value for "
+                        f"attribute {attribute}"
+                    )
                     raise SqsError("QueueAlreadyExists", text, shape="QueueNameExists")
             return existing
+
         arn = f"arn:aws:sqs:{self.region}:{self.account}:{name}"
         self.check_redrive(arn, settings)
         self.queues[name] = Queue(self, arn, next(self._serials), settings)
@@ -80,10 +84,12 @@ class SqsModel:
         """
         if settings.redrive is None:
             return
+
         refused = partial(invalid_value, "RedrivePolicy", settings.values["RedrivePolicy"])
         target_arn = settings.redrive.target_arn
         if not target_arn.startswith("arn:"):
             raise refused("Invalid value for deadLetterTargetArn.")
+
         target = self.find_by_arn(target_arn)
         if target is None:
             raise no_such_queue()
@@ -113,8 +119,12 @@ class SqsModel:
 
         Messages that are visible now do not count.
         """
-        times = [queue.next_event_ms() for queue in self.queues.values()]
-        return min((at for at in times if at is not None), default=None)
+        due_times_ms = []
+        for queue in self.queues.values():
+            due_ms = queue.next_event_ms()
+            if due_ms is not None:
+                due_times_ms.append(due_ms)
+        return min(due_times_ms, default=None)
 
 
 def _check_name(name: str, *, is_fifo: bool) -> None:
@@ -123,7 +133,11 @@ def _check_name(name: str, *, is_fifo: bool) -> None:
     Raises:
         SqsError: an invalid character or length, or a name of the other queue type.
     """
-    if not (_FIFO_NAME if is_fifo else _STANDARD_NAME).fullmatch(name):
+    pattern = _FIFO_NAME if is_fifo else _STANDARD_NAME
+    if not pattern.fullmatch(name):
         text = "Can only include alphanumeric characters, hyphens, or underscores"
-        end = ", must end with .fifo suffix and be 1 to 80 in length." if is_fifo else ". 1 to 80"
-        raise invalid_parameter(text + end)
+        if is_fifo:
+            text += ", must end with .fifo suffix and be 1 to 80 in length."
+        else:
+            text += ". 1 to 80"
+        raise invalid_parameter(text)

@@ -115,6 +115,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.rfile.read()
             self.close_connection = True
             return
+
         if self.server.latency_ms:
             time.sleep(self.server.latency_ms / 1000)
         self._write(reply)
@@ -144,7 +145,8 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def serve_in_thread(model: SqsModel | Front | None = None) -> Iterator[RunningServer]:
     """Serve *model*, or a new one with the system clock, until the block ends."""
-    with RunningServer(Front.of(model or SqsModel(Clock()))) as server:
+    front = Front.of(model or SqsModel(Clock()))
+    with RunningServer(front) as server:
         thread = threading.Thread(target=server.serve_forever, args=[0.05], daemon=True)
         thread.start()
         try:
@@ -158,8 +160,10 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--host", default=LOOPBACK, help="default: %(default)s")
     options = parser.parse_args(argv)
+
     # A garbage collection would visit all messages, possibly hundreds of thousands, for nothing.
     gc.disable()
+
     with RunningServer(Front(SqsModel(Clock())), options.host) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         print(server.url, flush=True)  # noqa: T201 - the parent process reads it
