@@ -1,11 +1,11 @@
-"""What the ``dlq`` command and a run of the stack's AWS Glue job say to each other.
+"""Files that the ``dlq`` command and a run of the stack's AWS Glue job exchange in the archive.
 
-Glue keeps the arguments of each run, and the conditions of people can name a person. So their
-command is in a file of the archive, and the argument says which: ``stored ARCHIVE ID``. The run
-removes the file before the verb begins. A file that no run removed, an erase does.
+Glue keeps the arguments of each run, and a condition that a user gives can name a person. So the
+command is in a file of the archive, and the run's argument names it: ``stored ARCHIVE ID``. The run
+removes the file before the verb begins. An erase removes files that no run has removed.
 
-Below ``runs/<job run id>/`` in the archive the run writes ``result.json`` when it ends, and whoever
-follows it writes ``stop`` to end it early.
+Below ``runs/<job run id>/`` in the archive the run writes ``result.json`` when it ends, and the
+process that follows it writes ``stop`` to end it early.
 """
 
 import json
@@ -43,7 +43,8 @@ def command_of(arguments: Sequence[str]) -> list[str]:
 def store_command(archive: Archive, words: Sequence[str]) -> str:
     """Write a command for one run durably; return its id, which nobody can guess or forge.
 
-    The id is the digest of the file. So who may write files, and start no runs, cannot replace it.
+    The id is the digest of the file. So a user who may write files, but not start runs, cannot
+    replace it.
     """
     content = json.dumps({"words": list(words), "mark": secrets.token_hex(16)}).encode()
     command_id = sha256(content).hexdigest()
@@ -61,21 +62,21 @@ def remove_command(archive: Archive, command_id: str) -> None:
     archive.remove(_path_of(command_id))
 
 
-def take_command(place: str, command_id: str) -> list[str]:
+def take_command(root: str, command_id: str) -> list[str]:
     """Read a stored command, and remove it; exit if it is gone, or somebody changed it.
 
     Raises:
         ArchiveError: it cannot be read or removed. Nothing was done.
     """
-    archive = open_folder(place)
+    archive = open_folder(root)
     content = archive.read(_path_of(command_id)) or b""
     if sha256(content).hexdigest() != command_id:
         raise SystemExit(
-            f"{place}: has no command {command_id}: an erase removed it, or whoever started this "
+            f"{root}: has no command {command_id}: an erase removed it, or whoever started this "
             "run; nothing was done, give the dlq command again"
         )
     remove_command(archive, command_id)
-    return [str(word) for word in json.loads(content)["words"]]
+    return list(map(str, json.loads(content)["words"]))
 
 
 def _path_of(command_id: str) -> str:
@@ -84,7 +85,7 @@ def _path_of(command_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """How a run ended; *answer* and *errors* are what it printed to its two outputs."""
+    """The end of a run; *answer* and *errors* are its texts on standard output and error."""
 
     exit_code: int
     answer: str

@@ -35,7 +35,7 @@ class StackValues:
         spark_job: name of the AWS Glue job; None without one.
         replay_enabled: the parameter ``ReplayEnabled``.
         main_retention_seconds: the parameter ``MessageRetentionPeriod``.
-        log_groups: names of those in the parameter ``ConsumerLogGroupArns``.
+        log_groups: names of the log groups in the parameter ``ConsumerLogGroupArns``.
     """
 
     stack: str
@@ -74,16 +74,19 @@ def stack_options(verb: Verb) -> tuple[str, ...]:
 
 
 @contextmanager
-def aws_errors(what: str, hint: str = "") -> Iterator[None]:
-    """Raise what a call of AWS raises in the block as an InputError: *what*, why and the *hint*."""
+def aws_errors(subject: str, hint: str = "") -> Iterator[None]:
+    """Turn an error of AWS in the block into an InputError: the *subject*, why, and the *hint*."""
     try:
         yield
     except (ClientError, BotoCoreError) as error:
-        raise InputError("; ".join(filter(None, [f"{what}: {describe(error)}", hint]))) from error
+        parts = [f"{subject}: {describe(error)}"]
+        if hint:
+            parts.append(hint)
+        raise InputError("; ".join(parts)) from error
 
 
 def clients_of(session: "Session") -> Callable[[str], Any]:
-    """Return what makes the one client of each service."""
+    """Return a function that makes one client for each service, and keeps it."""
     make: Callable[[str], Any] = session.client  # type: ignore[assignment]
     return cache(make)
 
@@ -113,30 +116,33 @@ def list_installations(session: "Session") -> int:
     Raises:
         InputError: the stacks could not be listed.
     """
+    installations: list[StackValues] = []
     with aws_errors("the stacks cannot be listed"):
-        pages = session.client("cloudformation").get_paginator("describe_stacks").paginate()
-        found = [values for page in pages for one in page["Stacks"] if (values := _values(one))]
-    installations = sorted(found, key=lambda installation: installation.stack)
+        paginator = session.client("cloudformation").get_paginator("describe_stacks")
+        for page in paginator.paginate():
+            installations += filter(None, map(_values, page["Stacks"]))
+    installations.sort(key=lambda installation: installation.stack)
 
     def show() -> None:
         if not installations:
             print_line("no installation in this account and Region (--region, --profile)")
             return
-        rows = [
-            (
-                one.stack,
-                one.main_queue_url.rpartition("/")[2],
-                one.archive or "none",
-                one.status.lower().replace("_", " "),
-            )
-            for one in installations
-        ]
         headings = ("stack", "main queue", "archive", "status")
+        rows = list(map(_shown_row, installations))
         print_table(headings, rows, spare=("status", "main queue"))
         print_line("give one of these names as --stack")
 
-    print_answer({"stacks": [asdict(installation) for installation in installations]}, show)
+    print_answer({"stacks": list(map(asdict, installations))}, show)
     return DONE
+
+
+def _shown_row(installation: StackValues) -> tuple[str, str, str, str]:
+    return (
+        installation.stack,
+        installation.main_queue_url.rpartition("/")[2],
+        installation.archive or "none",
+        installation.status.lower().replace("_", " "),
+    )
 
 
 def required(stack: str | None) -> str:
@@ -149,27 +155,38 @@ def required(stack: str | None) -> str:
 
 
 def _values(stack: "StackTypeDef") -> StackValues | None:
-    outputs = {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
-    parameters = {one["ParameterKey"]: one["ParameterValue"] for one in stack.get("Parameters", [])}
+    """Return the values of a stack; None if it is not an installation."""
+    outputs: dict[str, str] = {}
+    for output in stack.get("Outputs", []):
+        outputs[output["OutputKey"]] = output["OutputValue"]
     if _FUNCTION not in outputs:
         return None
+
+    parameters: dict[str, str] = {}
+    for parameter in stack.get("Parameters", []):
+        parameters[parameter["ParameterKey"]] = parameter["ParameterValue"]
+
+    # The three queues are in one Region.
     main_queue_url = outputs["MainQueueUrl"]
-    arns = filter(None, parameters.get("ConsumerLogGroupArns", "").split(","))
+    dlq = QueueAddress.from_arn(outputs["DeadLetterQueueArn"])
+    parked_queue = QueueAddress.from_arn(outputs["ParkedQueueArn"])
+    log_group_arns = filter(None, parameters.get("ConsumerLogGroupArns", "").split(","))
     return StackValues(
         stack=stack["StackName"],
         status=stack["StackStatus"],
         function_arn=outputs[_FUNCTION],
         main_queue_url=main_queue_url,
-        # The three queues are in one Region.
-        dlq_url=QueueAddress.from_arn(outputs["DeadLetterQueueArn"]).url_beside(main_queue_url),
-        parked_queue_url=QueueAddress.from_arn(outputs["ParkedQueueArn"]).url_beside(
-            main_queue_url
-        ),
+        dlq_url=dlq.url_beside(main_queue_url),
+        parked_queue_url=parked_queue.url_beside(main_queue_url),
         archive=outputs.get("ArchiveUri"),
         failure_table=outputs.get("FailureTableName"),
         spark_job=outputs.get("SparkJobName"),
         replay_enabled=parameters.get("ReplayEnabled") != "false",
         main_retention_seconds=int(parameters.get("MessageRetentionPeriod", 345_600)),
         pointer_bucket=parameters.get("PointerBucketName") or None,
-        log_groups=tuple(arn.partition(":log-group:")[2].removesuffix(":*") for arn in arns),
+        log_groups=tuple(map(_log_group_name, log_group_arns)),
     )
+
+
+def _log_group_name(arn: str) -> str:
+    return arn.partition(":log-group:")[2].removesuffix(":*")

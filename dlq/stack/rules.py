@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
+from itertools import chain
 
 from dlq.aws.clients import Queue
 from dlq_replay.settings import ReplaySettings
@@ -24,7 +25,7 @@ NET_MIN_RECEIVE_COUNT = 100
 VISIBILITY_TIMES_TIMEOUT = 6
 FIFO_DLQ_MAX_VISIBILITY_SECONDS = 240
 LOOK_SECONDS = 1200
-"""FailedSendsAlarm and NearestExpiryAlarm count on a receive of what is left so often."""
+"""FailedSendsAlarm and NearestExpiryAlarm need a receive of each message within this time."""
 
 MAX_RETENTION_SECONDS = 1_209_600
 EXPIRY_ALARM_SECONDS = 172_800
@@ -41,9 +42,9 @@ class TriggerFacts:
     Attributes:
         name: what it is, and which: ``event source mapping UUID``, ``pipe NAME``.
         state: as AWS spells it.
-        reports_batch_item_failures: whether what the function wants to keep stays in the DLQ.
-            That of a pipe that waits for the answer always does.
-        target: the ARN of what gets the messages.
+        reports_batch_item_failures: whether messages that the function wants to keep stay in the
+            DLQ. With a pipe that waits for the answer they always do.
+        target: the ARN of the function or service that gets the messages.
         changed_at_seconds: when its state changed last, epoch seconds; None where AWS does not say.
     """
 
@@ -67,12 +68,12 @@ class TriggerFacts:
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """Everything that the rules look at.
+    """The facts that the rules check.
 
     Attributes:
-        account: the number of that of the function; empty where it is not known.
+        account: the number of the function's account; empty where it is not known.
         recursive_loop: ``Allow`` or ``Terminate``.
-        other_readers: those of other functions and targets, on the DLQ and the parked queue.
+        other_readers: triggers of other functions and targets, on the DLQ and the parked queue.
         consumers: the time-out in seconds of each function that event source mappings feed from
             the main queue, by its name.
         other_main: the other main queues that are configured, as far as they could be read.
@@ -84,7 +85,7 @@ class Installation:
         unjudged: of main queues whose consumer the circuit breaker cannot judge, by name: why, see
             ``BreakerView.unjudged_in_words``.
         missing: names of the table and of log groups that do not exist.
-        unknown: what could not be found out, and why.
+        unknown: facts that could not be found out, and why.
     """
 
     function_name: str
@@ -116,8 +117,12 @@ class Installation:
 
         True also where that could not be found out.
         """
-        feeds = (feed.is_live and feed.source_arn == self.dlq.arn for feed in self.triggers)
-        return (any(feeds) or not self.knows_triggers) and self.reserved_concurrency != 0
+        if self.reserved_concurrency == 0:
+            return False
+        if not self.knows_triggers:
+            return True
+        live_sources = {trigger.source_arn for trigger in self.triggers if trigger.is_live}
+        return self.dlq.arn in live_sources
 
     @property
     def main_queues(self) -> tuple[Queue, ...]:
@@ -140,7 +145,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing to change: what it is about, what is so, and what to do."""
+    """One thing to change: its subject, its fault, and the fix."""
 
     severity: Severity
     subject: str
@@ -156,29 +161,31 @@ Rule = Callable[[Installation], Iterator[Finding]]
 
 
 def examine(installation: Installation) -> list[Finding]:
-    """Return everything that is wrong, what is broken first."""
+    """Return all findings, sorted by severity, the most severe first."""
     all_findings = findings(installation, _RULES)
-    all_findings += [
-        Finding(Severity.UNKNOWN, "survey", fault, "allow it, or look by hand")
-        for fault in installation.unknown
-    ]
+    for fault in installation.unknown:
+        unknown = Finding(Severity.UNKNOWN, "survey", fault, "allow it, or look by hand")
+        all_findings.append(unknown)
     return sorted(all_findings, key=lambda finding: list(Severity).index(finding.severity))
 
 
 def findings(installation: Installation, rules: Sequence[Rule]) -> list[Finding]:
-    """Return what *rules* find."""
-    return [finding for rule in rules for finding in rule(installation)]
+    """Return the findings of these rules."""
+    return list(chain.from_iterable(rule(installation) for rule in rules))
 
 
-def _main_queues_fail_to_the_dlq(of: Installation) -> Iterator[Finding]:
-    for queue in of.main_queues:
-        if queue.redrive_target_arn != of.dlq.arn:
+def _main_queues_fail_to_the_dlq(installation: Installation) -> Iterator[Finding]:
+    dlq = installation.dlq
+    for queue in installation.main_queues:
+        if queue.redrive_target_arn != dlq.arn:
             target = queue.redrive_target_arn or "nowhere"
-            instead = "" if queue == of.main else ", or take the queue out of OtherMainQueueArns"
+            fix = f"set RedrivePolicy to deadLetterTargetArn {dlq.arn}"
+            if queue != installation.main:
+                fix += ", or take the queue out of OtherMainQueueArns"
             yield broken(
                 queue.name,
-                f"its redrive policy leads to {target}, so no failure reaches {of.dlq.name}",
-                f"set RedrivePolicy to deadLetterTargetArn {of.dlq.arn}{instead}",
+                f"its redrive policy leads to {target}, so no failure reaches {dlq.name}",
+                fix,
             )
         elif (queue.max_receive_count or 0) < LAMBDA_MIN_RECEIVE_COUNT:
             yield _risk(
@@ -189,38 +196,44 @@ def _main_queues_fail_to_the_dlq(of: Installation) -> Iterator[Finding]:
             )
 
 
-def _redrive_policies_end_in_the_parked_queue(of: Installation) -> Iterator[Finding]:
-    count = of.dlq.max_receive_count
+def _redrive_policies_end_in_the_parked_queue(installation: Installation) -> Iterator[Finding]:
+    dlq = installation.dlq
+    parked = installation.parked
+    count = dlq.max_receive_count
     if count is None:
         yield _risk(
-            of.dlq.name,
+            dlq.name,
             "has no redrive policy, so what can never be handled goes round until it expires",
-            f"set RedrivePolicy to deadLetterTargetArn {of.parked.arn}, maxReceiveCount 1000",
+            f"set RedrivePolicy to deadLetterTargetArn {parked.arn}, maxReceiveCount 1000",
         )
-    elif of.dlq.redrive_target_arn != of.parked.arn:
+    elif dlq.redrive_target_arn != parked.arn:
         yield broken(
-            of.dlq.name,
-            f"its redrive policy leads to {of.dlq.redrive_target_arn}, not to the parked queue",
-            f"set deadLetterTargetArn to {of.parked.arn}",
+            dlq.name,
+            f"its redrive policy leads to {dlq.redrive_target_arn}, not to the parked queue",
+            f"set deadLetterTargetArn to {parked.arn}",
         )
     elif count < NET_MIN_RECEIVE_COUNT:
         yield broken(
-            of.dlq.name,
+            dlq.name,
             f"maxReceiveCount is {count}: SQS parks messages while they still wait to be replayed",
             "raise it to 1000; the function's own rules end the replays",
         )
-    if target := of.parked.redrive_target_arn:
+
+    target = parked.redrive_target_arn
+    if target:
         yield _risk(
-            of.parked.name,
-            f"has a redrive policy: SQS moves what was received {of.parked.max_receive_count} "
+            parked.name,
+            f"has a redrive policy: SQS moves what was received {parked.max_receive_count} "
             f"times to {target}, where no drain finds it. So doctor received nothing to check it",
             "remove the redrive policy",
         )
 
 
-def _nobody_else_reads(of: Installation) -> Iterator[Finding]:
-    names = {queue.arn: queue.name for queue in (of.dlq, of.parked)}
-    for reader in of.other_readers:
+def _nobody_else_reads(installation: Installation) -> Iterator[Finding]:
+    dlq = installation.dlq
+    parked = installation.parked
+    names = {dlq.arn: dlq.name, parked.arn: parked.name}
+    for reader in installation.other_readers:
         if reader.is_live and reader.source_arn in names:
             yield broken(
                 names[reader.source_arn],
@@ -230,8 +243,11 @@ def _nobody_else_reads(of: Installation) -> Iterator[Finding]:
             )
 
 
-def _redrive_allow_policies_admit(of: Installation) -> Iterator[Finding]:
-    for source, target in [*((queue, of.dlq) for queue in of.main_queues), (of.dlq, of.parked)]:
+def _redrive_allow_policies_admit(installation: Installation) -> Iterator[Finding]:
+    dlq = installation.dlq
+    pairs = [(queue, dlq) for queue in installation.main_queues]
+    pairs.append((dlq, installation.parked))
+    for source, target in pairs:
         if source.redrive_target_arn == target.arn and not target.lets_in(source.arn):
             yield broken(
                 target.name,
@@ -240,27 +256,28 @@ def _redrive_allow_policies_admit(of: Installation) -> Iterator[Finding]:
             )
 
 
-def _retention_is_enough(of: Installation) -> Iterator[Finding]:
-    for main in of.main_queues:
+def _retention_is_enough(installation: Installation) -> Iterator[Finding]:
+    dlq = installation.dlq
+    for main in installation.main_queues:
         # A dead letter of a standard queue keeps the age that it had in main.
-        left_seconds = of.dlq.retention_seconds - main.retention_seconds
-        if of.dlq.is_fifo or left_seconds > EXPIRY_ALARM_SECONDS:
+        left_seconds = dlq.retention_seconds - main.retention_seconds
+        if dlq.is_fifo or left_seconds > EXPIRY_ALARM_SECONDS:
             continue
-        consequence = (
-            "expires on arrival"
-            if left_seconds <= 0
-            else "has 2 days left or less, so NearestExpiryAlarm rings for each that stays"
-        )
+
+        consequence = "has 2 days left or less, so NearestExpiryAlarm rings for each that stays"
+        if left_seconds <= 0:
+            consequence = "expires on arrival"
         fault = (
-            f"keeps messages for {_days(of.dlq)} and {main.name} for {_days(main)}: a dead "
+            f"keeps messages for {_days(dlq)} and {main.name} for {_days(main)}: a dead "
             f"letter that waited long in main {consequence}"
         )
-        if of.dlq.retention_seconds >= MAX_RETENTION_SECONDS:
-            yield _risk(of.dlq.name, fault, f"lower the retention of {main.name}")
+        if dlq.retention_seconds >= MAX_RETENTION_SECONDS:
+            yield _risk(dlq.name, fault, f"lower the retention of {main.name}")
         else:
             report = broken if left_seconds <= 0 else _risk
-            yield report(of.dlq.name, fault, f"set its retention to {MAX_RETENTION_SECONDS} s")
-    for queue in (of.dlq, of.parked):
+            yield report(dlq.name, fault, f"set its retention to {MAX_RETENTION_SECONDS} s")
+
+    for queue in (dlq, installation.parked):
         if queue.retention_seconds < MAX_RETENTION_SECONDS:
             yield _risk(
                 queue.name,
@@ -270,42 +287,54 @@ def _retention_is_enough(of: Installation) -> Iterator[Finding]:
             )
 
 
-def _expiry_alarm_knows_the_retention(of: Installation) -> Iterator[Finding]:
-    longest = max(of.main_queues, key=lambda main: main.retention_seconds)
+def _expiry_alarm_knows_the_retention(installation: Installation) -> Iterator[Finding]:
+    longest = max(installation.main_queues, key=lambda main: main.retention_seconds)
     alarm_seconds = MAX_RETENTION_SECONDS - EXPIRY_ALARM_SECONDS
     # A retention that leaves the alarm no time has a finding of its own.
-    if of.dlq.is_fifo or longest.retention_seconds >= alarm_seconds:
+    if installation.dlq.is_fifo or longest.retention_seconds >= alarm_seconds:
         return
-    is_late = longest.retention_seconds > of.main_retention_seconds
-    if is_late or of.main_retention_seconds >= alarm_seconds:
+
+    configured_seconds = installation.main_retention_seconds
+    is_late = longest.retention_seconds > configured_seconds
+    if is_late or configured_seconds >= alarm_seconds:
+        consequence = "too late" if is_late else "for each dead letter that stays"
         yield _risk(
             longest.name,
             f"keeps messages for {_days(longest)}, and the stack's MessageRetentionPeriod is "
-            f"{of.main_retention_seconds} s, so NearestExpiryAlarm rings "
-            + ("too late" if is_late else "for each dead letter that stays"),
+            f"{configured_seconds} s, so NearestExpiryAlarm rings {consequence}",
             f"update the stack with MessageRetentionPeriod={longest.retention_seconds}",
         )
 
 
-def _visibility_fits(of: Installation) -> Iterator[Finding]:
-    if of.dlq.is_fifo and of.dlq.visibility_timeout_seconds > FIFO_DLQ_MAX_VISIBILITY_SECONDS:
+def _visibility_of_the_dlq_fits(installation: Installation) -> Iterator[Finding]:
+    dlq = installation.dlq
+    seconds = dlq.visibility_timeout_seconds
+    if dlq.is_fifo and seconds > FIFO_DLQ_MAX_VISIBILITY_SECONDS:
         yield _risk(
-            of.dlq.name,
-            f"VisibilityTimeout is {of.dlq.visibility_timeout_seconds} s: a send that is repeated "
+            dlq.name,
+            f"VisibilityTimeout is {seconds} s: a send that is repeated "
             "after it may fall out of the 5 minutes in which SQS removes duplicates",
             f"set it to {FIFO_DLQ_MAX_VISIBILITY_SECONDS} s or less",
         )
-    if not of.dlq.is_fifo and of.dlq.visibility_timeout_seconds > LOOK_SECONDS:
+    if not dlq.is_fifo and seconds > LOOK_SECONDS:
+        fix_seconds = installation.timeout_seconds * VISIBILITY_TIMES_TIMEOUT
         yield _risk(
-            of.dlq.name,
-            f"VisibilityTimeout is {of.dlq.visibility_timeout_seconds} s: what could not be sent "
+            dlq.name,
+            f"VisibilityTimeout is {seconds} s: what could not be sent "
             "on is tried again after it, so FailedSendsAlarm and NearestExpiryAlarm may stay "
             "silent",
-            f"set it to {of.timeout_seconds * VISIBILITY_TIMES_TIMEOUT} s, six times the timeout",
+            f"set it to {fix_seconds} s, six times the timeout",
         )
-    consumers = [(of.main, *consumer) for consumer in of.consumers.items()]
-    for queue, name, timeout in [(of.dlq, of.function_name, of.timeout_seconds), *consumers]:
-        seconds, fix_seconds = queue.visibility_timeout_seconds, timeout * VISIBILITY_TIMES_TIMEOUT
+
+
+def _visibility_fits_the_functions(installation: Installation) -> Iterator[Finding]:
+    functions = [(installation.dlq, installation.function_name, installation.timeout_seconds)]
+    for name, timeout in installation.consumers.items():
+        functions.append((installation.main, name, timeout))
+
+    for queue, name, timeout in functions:
+        seconds = queue.visibility_timeout_seconds
+        fix_seconds = timeout * VISIBILITY_TIMES_TIMEOUT
         fix = f"set it to {fix_seconds} s, six times the timeout"
         if seconds < timeout:
             yield broken(
@@ -314,7 +343,7 @@ def _visibility_fits(of: Installation) -> Iterator[Finding]:
                 "refuses such an event source, and delivers again what is being handled",
                 fix,
             )
-        elif seconds < fix_seconds and not (queue == of.dlq and queue.is_fifo):
+        elif seconds < fix_seconds and not (queue == installation.dlq and queue.is_fifo):
             yield _risk(
                 queue.name,
                 f"VisibilityTimeout is {seconds} s, and {name} may run for {timeout} s: while it "
@@ -323,76 +352,84 @@ def _visibility_fits(of: Installation) -> Iterator[Finding]:
             )
 
 
-def _trigger_is_right(of: Installation) -> Iterator[Finding]:
-    # What could not be listed may feed the function.
-    if of.knows_triggers and not any(trigger.is_live for trigger in of.triggers):
-        states = ", ".join(f"{trigger.name} is {trigger.state}" for trigger in of.triggers)
-        fault, fix = f"replay is paused: {states}", "dlq resume --stack NAME"
-        if not states:
+def _trigger_is_right(installation: Installation) -> Iterator[Finding]:
+    triggers = installation.triggers
+    is_live = any(trigger.is_live for trigger in triggers)
+    # A trigger that could not be listed may feed the function.
+    if not is_live and installation.knows_triggers:
+        states = [f"{trigger.name} is {trigger.state}" for trigger in triggers]
+        if states:
+            fault = f"replay is paused: {', '.join(states)}"
+            fix = "dlq resume --stack NAME"
+        else:
             fault = "has no event source mapping and no pipe: nothing is replayed"
             fix = "deploy the stack again"
-        yield _risk(of.function_name, fault, fix)
-    for trigger in of.triggers:
-        if trigger.source_arn != of.dlq.arn:
+        yield _risk(installation.function_name, fault, fix)
+
+    for trigger in triggers:
+        if trigger.source_arn != installation.dlq.arn:
             yield broken(
-                of.function_name,
-                f"is fed by {trigger.source_arn}, not by {of.dlq.name}",
+                installation.function_name,
+                f"is fed by {trigger.source_arn}, not by {installation.dlq.name}",
                 f"remove {trigger.name}",
             )
         if not trigger.reports_batch_item_failures:
             yield broken(
-                of.function_name,
+                installation.function_name,
                 f"{trigger.name} lacks ReportBatchItemFailures: Lambda deletes dead letters that "
                 "the function wants to keep",
                 "deploy the stack again",
             )
 
 
-def _function_may_run(of: Installation) -> Iterator[Finding]:
-    if of.recursive_loop == "Terminate":
+def _function_may_run(installation: Installation) -> Iterator[Finding]:
+    if installation.recursive_loop == "Terminate":
         yield broken(
-            of.function_name,
+            installation.function_name,
             "Lambda ends this loop after about 16 replays and drops the message into the DLQ's "
             "redrive policy",
             "put-function-recursion-config --recursive-loop Allow, or deploy the stack again",
         )
-    if of.reserved_concurrency == 0:
+    if installation.reserved_concurrency == 0:
         yield broken(
-            of.function_name,
+            installation.function_name,
             "its reserved concurrency is 0, so it never runs",
             "remove the reserved concurrency",
         )
 
 
-def _sources_are_configured(of: Installation) -> Iterator[Finding]:
-    if of.dlq_source_arns is None:
+def _sources_are_configured(installation: Installation) -> Iterator[Finding]:
+    if installation.dlq_source_arns is None:
         return
-    configured = of.settings.policy.other_main_queues
-    using = {QueueAddress.from_arn(arn): arn for arn in of.dlq_source_arns}
-    own = QueueAddress.from_arn(of.main.arn)
-    missing = [queue.name for queue in using if queue not in configured and queue != own]
+
+    dlq = installation.dlq
+    configured = installation.settings.policy.other_main_queues
+    sources = {QueueAddress.from_arn(arn): arn for arn in installation.dlq_source_arns}
+    others = {**sources}
+    others.pop(QueueAddress.from_arn(installation.main.arn), None)
+    missing = [queue.name for queue in others if queue not in configured]
     if missing:
-        arns = ",".join(arn for queue, arn in using.items() if queue != own)
         yield _risk(
-            of.dlq.name,
+            dlq.name,
             f"also takes the dead letters of {', '.join(missing)}, which are not configured; "
             "those are parked as foreign_source",
-            f"set OtherMainQueueArns={arns}",
+            f"set OtherMainQueueArns={','.join(others.values())}",
         )
-    read = {QueueAddress.from_arn(queue.arn) for queue in of.other_main}
+
+    surveyed = {QueueAddress.from_arn(queue.arn) for queue in installation.other_main}
     for queue in configured:
-        # Of a queue that could be read, its redrive policy says what is wrong.
-        if queue not in using and queue not in read:
+        # The redrive policy of a surveyed queue has a finding of its own.
+        if queue not in sources and queue not in surveyed:
             yield broken(
                 queue.name,
-                f"is in OtherMainQueueArns and does not use {of.dlq.name}",
-                f"set its RedrivePolicy to deadLetterTargetArn {of.dlq.arn}, or take it out",
+                f"is in OtherMainQueueArns and does not use {dlq.name}",
+                f"set its RedrivePolicy to deadLetterTargetArn {dlq.arn}, or take it out",
             )
 
 
-def _keys_are_usable(of: Installation) -> Iterator[Finding]:
-    for key in of.denied_keys or ():
-        names = ", ".join(queue.name for queue in of.queues if queue.customer_key == key)
+def _keys_are_usable(installation: Installation) -> Iterator[Finding]:
+    for key in installation.denied_keys or ():
+        names = ", ".join(queue.name for queue in installation.queues if queue.customer_key == key)
         yield broken(
             names,
             f"the function's role may not use its KMS key {key}",
@@ -400,31 +437,32 @@ def _keys_are_usable(of: Installation) -> Iterator[Finding]:
         )
 
 
-def _sends_are_allowed(of: Installation) -> Iterator[Finding]:
-    if of.denied_sends:
+def _sends_are_allowed(installation: Installation) -> Iterator[Finding]:
+    if installation.denied_sends:
         yield broken(
-            ", ".join(of.denied_sends),
+            ", ".join(installation.denied_sends),
             "the function's role may not send to it, so dead letters stay in the DLQ",
             "allow sqs:SendMessage to the role; a deployment of the stack does it, unless a "
             "permissions boundary denies it",
         )
 
 
-def _breaker_sees_the_consumers(of: Installation) -> Iterator[Finding]:
-    if not of.settings.has_breaker:
+def _breaker_sees_the_consumers(installation: Installation) -> Iterator[Finding]:
+    if not installation.settings.has_breaker:
         return
-    if of.denies_metrics:
+    if installation.denies_metrics:
         yield _risk(
-            of.function_name,
+            installation.function_name,
             "its role may not call cloudwatch:GetMetricData: the circuit breaker cannot read "
             "NumberOfMessagesDeleted, so it cannot judge a consumer, and sets no limit",
             "allow cloudwatch:GetMetricData to the role; a deployment of the stack does it, "
             "unless a permissions boundary denies it",
         )
         return
-    for main in of.main_queues:
+
+    for main in installation.main_queues:
         account = QueueAddress.from_arn(main.arn).account_id
-        if of.account and account != of.account:
+        if installation.account and account != installation.account:
             yield _risk(
                 main.name,
                 f"is a queue of account {account}, which alone has its metric "
@@ -433,18 +471,18 @@ def _breaker_sees_the_consumers(of: Installation) -> Iterator[Finding]:
                 f"deploy the stack in account {account}; else replays in an outage of the consumer "
                 "wait by the backoff alone",
             )
-        elif words := of.unjudged.get(main.name):
+        elif reason := installation.unjudged.get(main.name):
             yield _risk(
                 main.name,
-                f"the circuit breaker {words}",
+                f"the circuit breaker {reason}",
                 "in a VPC give the function a way to CloudWatch; see its log lines that begin with "
                 "circuit breaker. A queue that nobody used for six hours has the metric about 15 "
                 "minutes later",
             )
 
 
-def _errors_can_be_found(of: Installation) -> Iterator[Finding]:
-    for name in of.missing:
+def _errors_can_be_found(installation: Installation) -> Iterator[Finding]:
+    for name in installation.missing:
         yield _risk(
             name,
             "does not exist, so no errors can be found there",
@@ -464,7 +502,8 @@ _RULES: tuple[Rule, ...] = (
     _redrive_allow_policies_admit,
     _retention_is_enough,
     _expiry_alarm_knows_the_retention,
-    _visibility_fits,
+    _visibility_of_the_dlq_fits,
+    _visibility_fits_the_functions,
     _trigger_is_right,
     _function_may_run,
     _sources_are_configured,
@@ -483,4 +522,4 @@ WHY_NOT_PARKED: tuple[Rule, ...] = (
     _keys_are_usable,
     _sends_are_allowed,
 )
-"""Rules for causes that keep a message of the DLQ from the function, or it from sending it on."""
+"""Rules for causes that keep the function from receiving a message of the DLQ or sending it on."""

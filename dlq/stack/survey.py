@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
@@ -31,10 +31,11 @@ Client = Callable[[str], Any]
 """Makes the client of a service; see ``clients_of``."""
 
 Fact = TypeVar("Fact")
+_Args = ParamSpec("_Args")
 
 
 def survey(session: "Session", stack: str) -> Installation:
-    """Gather what can be had; what cannot is in ``unknown``.
+    """Gather the facts of an installation; ``unknown`` names those that AWS refuses.
 
     Raises:
         InputError: the stack, its function, its settings or one of its queues cannot be read.
@@ -43,57 +44,55 @@ def survey(session: "Session", stack: str) -> Installation:
     function = values.function_arn
     client = clients_of(session)
     configuration, settings = read_function(client, function)
-    unknown: list[str] = []
-
-    def ask(what: str, call: Callable[..., Fact], *args: Any, **kwargs: Any) -> Fact | None:  # noqa: ANN401 - the call's own
-        """Return what *call* returns; None where AWS refuses, and *unknown* says why."""
-        try:
-            return call(*args, **kwargs)
-        except (ClientError, BotoCoreError) as error:
-            why = describe(error)
-        except (QueueError, TableError) as error:
-            why = str(error)
-        except ResponseParserError:
-            # A proxy or an emulator that does not know the call.
-            why = "the answer is not one of AWS"
-        unknown.append(f"{what}: {why}")
-        return None
-
-    def queue(url: str) -> Queue:
-        return Queue(url, SqsQueue(client("sqs"), url).describe())
+    role = configuration["Role"]
+    questions = _Questions()
+    ask = questions.ask
 
     try:
-        main = queue(settings.main_queue_url)
-        dlq, parked = queue(settings.dlq_url), queue(settings.parked_queue_url)
+        main = _describe_queue(client, settings.main_queue_url)
+        dlq = _describe_queue(client, settings.dlq_url)
+        parked = _describe_queue(client, settings.parked_queue_url)
     except QueueError as error:
         raise InputError(str(error)) from error
-    others = [
-        ask(f"main queue {url.rpartition('/')[2]}", queue, url)
-        for url in settings.other_main_queue_urls.values()
-    ]
-    other_main = tuple(other for other in others if other is not None)
-    queues = (main, *other_main, dlq, parked)
-    functions, of = client("lambda"), {"FunctionName": function}
-    recursion = ask("recursion", functions.get_function_recursion_config, **of) or {}
-    concurrency = ask("concurrency", functions.get_function_concurrency, **of) or {}
+
+    main_queues = [main]
+    for url in settings.other_main_queue_urls.values():
+        other = ask(f"main queue {url.rpartition('/')[2]}", _describe_queue, client, url)
+        if other is not None:
+            main_queues.append(other)
+    queues = (*main_queues, dlq, parked)
+
+    functions = client("lambda")
+    recursion = ask("recursion", functions.get_function_recursion_config, FunctionName=function)
+    concurrency = ask("concurrency", functions.get_function_concurrency, FunctionName=function)
     name = function.rpartition(":")[2]
     mappings = ask("event source mappings", list_mappings, client, FunctionName=name)
     pipes = ask("pipes", list_pipes, client, TargetPrefix=function)
-    role = configuration["Role"]
-    calls: dict[str, Callable[[], object]] = {
+    own_pipes = [pipe for pipe in pipes or () if pipe.target == function]
+
+    missing: list[str] = []
+    for log_group in dict.fromkeys(values.log_groups):
         # As ``collect --logs`` asks, which also shows whether it is allowed.
-        name: partial(client("logs").filter_log_events, logGroupName=name, limit=1, endTime=1)
-        for name in values.log_groups
-    }
-    if table := settings.failure_table:
-        calls[table] = partial(client("dynamodb").describe_table, TableName=table)
-    missing = tuple(name for name, call in calls.items() if ask(name, _is_missing, call))
-    denies_metrics, unjudged = None, dict[str, str]()
+        search = partial(
+            client("logs").filter_log_events, logGroupName=log_group, limit=1, endTime=1
+        )
+        if ask(log_group, _is_missing, search):
+            missing.append(log_group)
+
+    table = settings.failure_table
+    if table:
+        describe_table = partial(client("dynamodb").describe_table, TableName=table)
+        if ask(table, _is_missing, describe_table):
+            missing.append(table)
+
+    denies_metrics = None
+    unjudged: dict[str, str] = {}
     if table and settings.has_breaker and table not in missing:
         denies_metrics = ask("permission to read metrics", _denies_metrics, client, role)
-        for queue_name in (one.name for one in (main, *other_main)):
-            breaker = f"circuit breaker of {queue_name}"
-            unjudged[queue_name] = ask(breaker, _why_unjudged, client, table, queue_name) or ""
+        for queue in main_queues:
+            breaker = f"circuit breaker of {queue.name}"
+            unjudged[queue.name] = ask(breaker, _why_unjudged, client, table, queue.name) or ""
+
     return Installation(
         function_name=configuration["FunctionName"],
         timeout_seconds=configuration["Timeout"],
@@ -101,23 +100,50 @@ def survey(session: "Session", stack: str) -> Installation:
         main=main,
         dlq=dlq,
         parked=parked,
-        other_main=other_main,
-        triggers=(*(mappings or ()), *(pipe for pipe in pipes or () if pipe.target == function)),
+        other_main=tuple(main_queues[1:]),
+        triggers=(*(mappings or ()), *own_pipes),
         knows_triggers=mappings is not None and pipes is not None,
         other_readers=ask("other consumers", _other_readers, client, function, dlq, parked) or (),
         consumers=ask("the main queue's consumers", _consumers, client, main) or {},
-        recursive_loop=recursion.get("RecursiveLoop"),
-        reserved_concurrency=concurrency.get("ReservedConcurrentExecutions"),
+        recursive_loop=(recursion or {}).get("RecursiveLoop"),
+        reserved_concurrency=(concurrency or {}).get("ReservedConcurrentExecutions"),
         dlq_source_arns=ask("the DLQ's sources", _sources, client, dlq),
         denied_keys=ask("KMS permissions", _denied_keys, client, role, queues),
         denied_sends=ask("permissions to send", _denied_sends, client, role, queues, dlq),
-        missing=missing,
+        missing=tuple(missing),
         account=function.split(":")[4],
         denies_metrics=denies_metrics,
         unjudged=unjudged,
-        unknown=tuple(unknown),
+        unknown=tuple(questions.unknown),
         main_retention_seconds=values.main_retention_seconds,
     )
+
+
+class _Questions:
+    """Calls AWS, and notes in *unknown* each call that AWS refuses."""
+
+    def __init__(self) -> None:
+        self.unknown: list[str] = []
+
+    def ask(
+        self, subject: str, call: Callable[_Args, Fact], *args: _Args.args, **kwargs: _Args.kwargs
+    ) -> Fact | None:
+        """Return what *call* returns; None where AWS refuses."""
+        try:
+            return call(*args, **kwargs)
+        except (ClientError, BotoCoreError) as error:
+            reason = describe(error)
+        except (QueueError, TableError) as error:
+            reason = str(error)
+        except ResponseParserError:
+            # A proxy or an emulator that does not know the call.
+            reason = "the answer is not one of AWS"
+        self.unknown.append(f"{subject}: {reason}")
+        return None
+
+
+def _describe_queue(client: Client, url: str) -> Queue:
+    return Queue(url, SqsQueue(client("sqs"), url).describe())
 
 
 def read_function(client: Client, function: str) -> tuple[Mapping[str, Any], ReplaySettings]:
@@ -135,37 +161,42 @@ def read_function(client: Client, function: str) -> tuple[Mapping[str, Any], Rep
 
 def list_mappings(client: Client, **selection: str) -> list[TriggerFacts]:
     """List event source mappings, by ``FunctionName`` or ``EventSourceArn``."""
-    pages = client("lambda").get_paginator("list_event_source_mappings").paginate(**selection)
-    return [
-        TriggerFacts(
-            name=f"event source mapping {mapping['UUID']}",
-            state=mapping["State"],
-            source_arn=mapping.get("EventSourceArn", ""),
-            reports_batch_item_failures="ReportBatchItemFailures"
-            in mapping.get("FunctionResponseTypes", []),
-            target=mapping.get("FunctionArn", ""),
-            changed_at_seconds=_seconds(mapping.get("LastModified")),
-        )
-        for page in pages
-        for mapping in page["EventSourceMappings"]
-    ]
+    mappings: list[TriggerFacts] = []
+    paginator = client("lambda").get_paginator("list_event_source_mappings")
+    for page in paginator.paginate(**selection):
+        mappings += map(_mapping_facts, page["EventSourceMappings"])
+    return mappings
+
+
+def _mapping_facts(mapping: Mapping[str, Any]) -> TriggerFacts:
+    response_types = mapping.get("FunctionResponseTypes", [])
+    return TriggerFacts(
+        name=f"event source mapping {mapping['UUID']}",
+        state=mapping["State"],
+        source_arn=mapping.get("EventSourceArn", ""),
+        reports_batch_item_failures="ReportBatchItemFailures" in response_types,
+        target=mapping.get("FunctionArn", ""),
+        changed_at_seconds=_seconds(mapping.get("LastModified")),
+    )
 
 
 def list_pipes(client: Client, **selection: str) -> list[TriggerFacts]:
     """List pipes, by ``TargetPrefix`` or ``SourcePrefix``: orders-2 begins with orders, too."""
-    pages = client("pipes").get_paginator("list_pipes").paginate(**selection)
-    return [
-        TriggerFacts(
-            name=f"pipe {pipe['Name']}",
-            state=pipe["CurrentState"],
-            source_arn=pipe["Source"],
-            reports_batch_item_failures=True,
-            target=pipe.get("Target", ""),
-            changed_at_seconds=_seconds(pipe.get("LastModifiedTime")),
-        )
-        for page in pages
-        for pipe in page["Pipes"]
-    ]
+    pipes: list[TriggerFacts] = []
+    for page in client("pipes").get_paginator("list_pipes").paginate(**selection):
+        pipes += map(_pipe_facts, page["Pipes"])
+    return pipes
+
+
+def _pipe_facts(pipe: Mapping[str, Any]) -> TriggerFacts:
+    return TriggerFacts(
+        name=f"pipe {pipe['Name']}",
+        state=pipe["CurrentState"],
+        source_arn=pipe["Source"],
+        reports_batch_item_failures=True,
+        target=pipe.get("Target", ""),
+        changed_at_seconds=_seconds(pipe.get("LastModifiedTime")),
+    )
 
 
 def _seconds(moment: datetime | None) -> float | None:
@@ -173,30 +204,32 @@ def _seconds(moment: datetime | None) -> float | None:
 
 
 def _other_readers(client: Client, function: str, *queues: Queue) -> tuple[TriggerFacts, ...]:
-    return tuple(
-        one
-        for queue in queues
-        for one in (
-            *list_mappings(client, EventSourceArn=queue.arn),
-            *list_pipes(client, SourcePrefix=queue.arn),
-        )
-        # A mapping may name a version or an alias of the function.
-        if one.source_arn == queue.arn and not f"{one.target}:".startswith(f"{function}:")
-    )
+    readers: list[TriggerFacts] = []
+    for queue in queues:
+        triggers = list_mappings(client, EventSourceArn=queue.arn)
+        triggers += list_pipes(client, SourcePrefix=queue.arn)
+        for trigger in triggers:
+            # A mapping may name a version or an alias of the function.
+            is_own = f"{trigger.target}:".startswith(f"{function}:")
+            if trigger.source_arn == queue.arn and not is_own:
+                readers.append(trigger)
+    return tuple(readers)
 
 
 def _consumers(client: Client, main: Queue) -> dict[str, int]:
-    read = client("lambda").get_function_configuration
-    mappings = list_mappings(client, EventSourceArn=main.arn)
-    functions = [read(FunctionName=mapping.target) for mapping in mappings]
-    return {function["FunctionName"]: function["Timeout"] for function in functions}
+    timeouts: dict[str, int] = {}
+    for mapping in list_mappings(client, EventSourceArn=main.arn):
+        function = client("lambda").get_function_configuration(FunctionName=mapping.target)
+        timeouts[function["FunctionName"]] = function["Timeout"]
+    return timeouts
 
 
 def _sources(client: Client, dlq: Queue) -> tuple[str, ...]:
     account = dlq.arn.rpartition(":")[0]
     paginator = client("sqs").get_paginator("list_dead_letter_source_queues")
-    pages = paginator.paginate(QueueUrl=dlq.url, PaginationConfig=SOURCES_PAGE)
-    urls = [url for page in pages for url in page.get("queueUrls", [])]
+    urls: list[str] = []
+    for page in paginator.paginate(QueueUrl=dlq.url, PaginationConfig=SOURCES_PAGE):
+        urls += page.get("queueUrls", [])
     return tuple(f"{account}:{url.rpartition('/')[2]}" for url in urls)
 
 
@@ -217,31 +250,33 @@ def _is_denied(
             {"ContextKeyName": name, "ContextKeyType": kind, "ContextKeyValues": [value]}
         ],
     )
-    return any(one["EvalDecision"] != "allowed" for one in answer["EvaluationResults"])
+    return any(result["EvalDecision"] != "allowed" for result in answer["EvaluationResults"])
 
 
 def _denied_keys(client: Client, role: str, queues: Sequence[Queue]) -> tuple[str, ...]:
-    denied = []
+    denied: list[str] = []
     for key in sorted({queue.customer_key for queue in queues if queue.customer_key}):
         arn = client("kms").describe_key(KeyId=key)["KeyMetadata"]["Arn"]
         # The role may use keys through SQS alone.
         _, partition, _, region, *_ = arn.split(":")
-        service = f"sqs.{region}.amazonaws.com{'.cn' if partition == 'aws-cn' else ''}"
-        through = ("kms:ViaService", "string", service)
-        denied += [key] if _is_denied(client, role, _KEY_ACTIONS, arn, through) else []
+        domain = "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
+        via_sqs = ("kms:ViaService", "string", f"sqs.{region}.{domain}")
+        if _is_denied(client, role, _KEY_ACTIONS, arn, via_sqs):
+            denied.append(key)
     return tuple(denied)
 
 
 def _denied_sends(
     client: Client, role: str, queues: Sequence[Queue], dlq: Queue
 ) -> tuple[str, ...]:
-    return tuple(
-        queue.name
-        for queue in queues
+    denied: list[str] = []
+    for queue in queues:
         # On FIFO a message waits in the DLQ by its visibility; nothing is sent there.
-        if not (queue is dlq and queue.is_fifo)
-        and _is_denied(client, role, ["sqs:SendMessage"], queue.arn, _OVER_TLS)
-    )
+        if queue is dlq and queue.is_fifo:
+            continue
+        if _is_denied(client, role, ["sqs:SendMessage"], queue.arn, _OVER_TLS):
+            denied.append(queue.name)
+    return tuple(denied)
 
 
 def _denies_metrics(client: Client, role: str) -> bool:

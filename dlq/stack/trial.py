@@ -1,8 +1,8 @@
-"""Sends one test message through an installation, and says how far it came.
+"""Sends one test message through an installation, and reports how far it came.
 
 The message is marked, and its counter makes the function park it: no consumer sees it, unless it
-is sent through the consumer. Whatever ends this program, nothing stays for good: the next test or
-the next drain deletes the message from the parked queue.
+is sent through the consumer. If this program is killed, the message does not stay for good: the
+next test or the next drain deletes it from the parked queue.
 """
 
 import time
@@ -37,7 +37,7 @@ FUNCTION_SECONDS = 180.0
 """A batching window of 60 s, the poller's own wait of 20 s, a cold start, and a retry."""
 
 _HIDDEN_SECONDS = 10
-"""Of a received message. It comes back by itself where the program is killed."""
+"""Visibility timeout of a received message. If the program is killed, it comes back by itself."""
 
 _SWEEP_SECONDS = 6.0
 """A sweep ends before the first message that it received is visible again."""
@@ -48,7 +48,7 @@ _LONGEST_PAUSE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One step of the test message: what was seen, and what rules say if it does not work.
+    """One step of the test message: the observation, and findings of rules if it does not work.
 
     *works* is None where that could not be observed.
     """
@@ -83,15 +83,17 @@ class Trial:
         Yields each check as soon as it is known. The first one that does not work is the last, but
         for the removal.
         """
-        of = self.installation
-        target = of.main if self.through_consumer else of.dlq
-        causes = tuple(one for one in self._why_not_dead() if one.severity is Severity.BROKEN)
-        if not of.is_fed or causes:
-            why = f"not sent, because it would stay in {target.name}"
-            causes = (*findings(of, () if of.is_fed else WHY_NOT_PARKED), *causes)
-            yield Check("sent", works=False, observed=why, causes=causes)
+        installation = self.installation
+        target = installation.main if self.through_consumer else installation.dlq
+        causes = [cause for cause in self._why_not_dead() if cause.severity is Severity.BROKEN]
+        if not installation.is_fed or causes:
+            if not installation.is_fed:
+                causes = findings(installation, WHY_NOT_PARKED) + causes
+            observed = f"not sent, because it would stay in {target.name}"
+            yield Check("sent", works=False, observed=observed, causes=tuple(causes))
             return
-        entry = trial_entry(self.trial_id, of.settings.policy)
+
+        entry = trial_entry(self.trial_id, installation.settings.policy)
         (result,) = SqsQueue(self.client("sqs"), target.url).send([entry])
         if isinstance(result, Confirmed):
             observed = f"{target.name} took it as {result.message_id}"
@@ -122,33 +124,42 @@ class Trial:
 
         *message_id* is empty where SQS gave none.
         """
-        of = self.installation
-        way = f"{of.main.name} → consumer → " if self.through_consumer else ""
-        name = f"{way}{of.dlq.name} → function → {of.parked.name}"
-        started, pause = self.now(), _FIRST_LOOK_SECONDS
+        dlq = self.installation.dlq
+        parked = self.installation.parked
+        name = f"{dlq.name} → function → {parked.name}"
+        if self.through_consumer:
+            name = f"{self.installation.main.name} → consumer → {name}"
+
         copy: Message | None = None
-        is_deleted, seconds, fault = False, 0.0, ""
-        while copy is None and not fault and pause > 0:
-            self.sleep(pause)
-            seconds = self.now() - started
+        is_deleted = False
+        fault = ""
+        started = self.now()
+        passed_seconds = 0.0
+        pause_seconds = _FIRST_LOOK_SECONDS
+        while copy is None and not fault and pause_seconds > 0:
+            self.sleep(pause_seconds)
+            passed_seconds = self.now() - started
             try:
-                copy, is_deleted = self._sweep(of.parked)
+                copy, is_deleted = self._sweep(parked)
             except QueueError as error:
                 fault = str(error)
-            pause = min(pause * 2, _LONGEST_PAUSE_SECONDS, self.limit_seconds - seconds)
+            left_seconds = self.limit_seconds - passed_seconds
+            pause_seconds = min(pause_seconds * 2, _LONGEST_PAUSE_SECONDS, left_seconds)
+
         if copy is not None:
-            yield Check(name, works=True, observed=f"after {seconds:.0f} s")
+            yield Check(name, works=True, observed=f"after {passed_seconds:.0f} s")
             yield self._compared(copy, entry, message_id)
         elif fault:
-            known = message_id or "unknown"
-            observed = f"{fault}; if the function parks it, its log has the id {known}"
+            shown_id = message_id or "unknown"
+            observed = f"{fault}; if the function parks it, its log has the id {shown_id}"
             yield Check(name, works=None, observed=observed)
         else:
-            observed = f"not there after {seconds:.0f} s"
+            observed = f"not there after {passed_seconds:.0f} s"
             yield Check(name, works=False, observed=observed, causes=self._causes())
-            for queue in (of.dlq, of.parked):
+            for queue in (dlq, parked):
                 with suppress(QueueError):
                     is_deleted = is_deleted or self._sweep(queue)[1]
+
         if is_deleted:
             yield Check("removed", works=True, observed="the test message is deleted")
         else:
@@ -156,18 +167,18 @@ class Trial:
             yield Check("removed", works=None, observed=later)
 
     def _causes(self) -> tuple[Finding, ...]:
-        """Return what the rules find of a message that did not arrive; else where to look."""
-        of = self.installation
-        causes = findings(of, WHY_NOT_PARKED) + self._why_not_dead()
-        if not causes:
-            subject = of.function_name
-            fix = "read its log, and LastProcessingResult of its event source mapping"
-            if self.through_consumer:
-                subject = of.main.name
-                fix = f"let the consumer run, and fail on messages with {TRIAL_ATTRIBUTE}"
-            fault = f"the message was not parked within {self.limit_seconds:.0f} s"
-            causes = [broken(subject, fault, fix)]
-        return tuple(causes)
+        """Return the rules' findings about a message that did not arrive; else a place to look."""
+        causes = findings(self.installation, WHY_NOT_PARKED) + self._why_not_dead()
+        if causes:
+            return tuple(causes)
+
+        subject = self.installation.function_name
+        fix = "read its log, and LastProcessingResult of its event source mapping"
+        if self.through_consumer:
+            subject = self.installation.main.name
+            fix = f"let the consumer run, and fail on messages with {TRIAL_ATTRIBUTE}"
+        fault = f"the message was not parked within {self.limit_seconds:.0f} s"
+        return (broken(subject, fault, fix),)
 
     def _compared(self, copy: Message, entry: SendEntry, message_id: str) -> Check:
         context = copy.history.context
@@ -181,10 +192,15 @@ class Trial:
         ]
         if message_id:
             pairs.append(("first id", context.first_id, message_id))
-        faults = [f"{what} is {got}, not {due}" for what, got, due in pairs if got != due]
-        if not faults:
+
+        differences: list[str] = []
+        for name, actual, expected in pairs:
+            if actual != expected:
+                differences.append(f"{name} is {actual}, not {expected}")
+        if not differences:
             return Check("as it was sent", works=True, observed="body, attributes, context")
-        fault = f"changed the message on its way: {'; '.join(faults)}"
+
+        fault = f"changed the message on its way: {'; '.join(differences)}"
         fix = "deploy the stack again with the version of this command"
         cause = broken(self.installation.function_name, fault, fix)
         return Check("as it was sent", works=False, observed="its copy differs", causes=(cause,))
@@ -195,29 +211,41 @@ class Trial:
         Return the message of this test, or None, and whether SQS confirmed its deletion. Raise
         QueueError where the queue cannot be read, or must not be.
         """
-        source, ends = SqsQueue(self.client("sqs"), queue.url), self.now() + _SWEEP_SECONDS
+        source = SqsQueue(self.client("sqs"), queue.url)
+        end = self.now() + _SWEEP_SECONDS
+        _require_sweepable(Queue(queue.url, source.describe()))
+
         tests: list[Message] = []
         others: list[Message] = []
-        now = Queue(queue.url, source.describe())
-        count = now.counts.visible
-        if count > RECEIVABLE_MESSAGES:
-            raise QueueError(f"{queue.name} has {count:,} messages")
-        limit = now.max_receive_count
-        if limit is not None and limit < NET_MIN_RECEIVE_COUNT:
-            raise QueueError(f"{queue.name} moves messages after {limit} receives")
         try:
             # SQS's counts are approximate, so a queue may have more than it said.
-            while len(tests) + len(others) < 2 * RECEIVABLE_MESSAGES and self.now() < ends:
+            while len(tests) + len(others) < 2 * RECEIVABLE_MESSAGES and self.now() < end:
                 received = source.receive(
                     wait_seconds=1, visibility_timeout_seconds=_HIDDEN_SECONDS
                 )
                 if not received:
                     break
                 for message in received:
-                    if isinstance(message, Message):
-                        (others if trial_id_of(message) is None else tests).append(message)
+                    if not isinstance(message, Message):
+                        continue
+                    if trial_id_of(message) is None:
+                        others.append(message)
+                    else:
+                        tests.append(message)
         finally:
             source.change_visibility([(message, 0) for message in others])
-        left = {message.message_id for message in source.delete(tests)}
-        own = next((message for message in tests if trial_id_of(message) == self.trial_id), None)
-        return own, own is not None and own.message_id not in left
+
+        undeleted_ids = {message.message_id for message in source.delete(tests)}
+        for message in tests:
+            if trial_id_of(message) == self.trial_id:
+                return message, message.message_id not in undeleted_ids
+        return None, False
+
+
+def _require_sweepable(queue: Queue) -> None:
+    """Raise QueueError if receiving all messages of *queue* could move them or hide many."""
+    if queue.counts.visible > RECEIVABLE_MESSAGES:
+        raise QueueError(f"{queue.name} has {queue.counts.visible:,} messages")
+    limit = queue.max_receive_count
+    if limit is not None and limit < NET_MIN_RECEIVE_COUNT:
+        raise QueueError(f"{queue.name} moves messages after {limit} receives")
