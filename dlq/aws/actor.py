@@ -1,6 +1,6 @@
-"""Who runs the job and why, for the ledger.
+"""The identity behind a run and its reason, for the ledger.
 
-Who is user and machine, and the AWS identity of the credentials.
+The identity is user and machine, and the AWS identity of the credentials.
 """
 
 import getpass
@@ -39,8 +39,8 @@ class Caller:
         """Format the caller for people; empty if nothing is known of it."""
         if not (self.caller_arn or self.caller_fault):
             return ""
-        who = self.caller_arn or f"unknown ({self.caller_fault})"
-        return f"{who}, job run {self.job_run_id}" if self.job_run_id else who
+        identity = self.caller_arn or f"unknown ({self.caller_fault})"
+        return f"{identity}, job run {self.job_run_id}" if self.job_run_id else identity
 
 
 def actor() -> str:
@@ -66,15 +66,17 @@ def caller(application_id: str | None, region: str | None = None) -> Caller:
 
     *region* is that of STS if the environment names none.
     """
+    job_run_id = os.environ.get(JOB_RUN_ID, "")
     # A local session's application id finds no logs.
-    is_cluster = application_id is not None and not application_id.startswith("local-")
-    job_run_id = os.environ.get(JOB_RUN_ID) or (application_id if is_cluster else None) or ""
+    if not job_run_id and application_id and not application_id.startswith("local-"):
+        job_run_id = application_id
+
     try:
-        chosen = aws_session().region_name or region
-        arn = aws_client("sts", _STS, chosen).get_caller_identity()["Arn"]
+        sts_region = aws_session().region_name or region
+        arn = aws_client("sts", _STS, sts_region).get_caller_identity()["Arn"]
     except Exception as error:  # noqa: BLE001 - no error here may end the run
-        return Caller(None, describe(error), job_run_id)
-    return Caller(arn, "", job_run_id)
+        return Caller(caller_fault=describe(error), job_run_id=job_run_id)
+    return Caller(arn, job_run_id=job_run_id)
 
 
 def text_of(error: JobError) -> str:

@@ -1,7 +1,7 @@
-"""Clients, and what the driver asks SQS about queues.
+"""AWS clients, and the facts that the driver asks SQS about queues.
 
 A client is made where it is used: on the driver, and in each task. One session makes all clients of
-a process. What is made for a queue is in the queue's Region; InputError if nothing names it.
+a process. A client for a queue is in the queue's Region; InputError if nothing names the Region.
 """
 
 import json
@@ -120,13 +120,13 @@ def breaker_table(failure_table: str, queue_url: str) -> DynamoDbBreaker:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What a main queue may get.
+    """The limit of replays to a main queue.
 
     Attributes:
         per_minute: replays; None for no limit.
         sentence: the limit in words; empty without one.
         fault: why the limit is not known; empty if it is.
-        unjudged: why none is set, whatever the consumer does; empty if one can be.
+        unjudged: why no limit is set, whatever the consumer does; empty if one can be set.
     """
 
     per_minute: int | None = None
@@ -136,24 +136,26 @@ class Limit:
 
     def least_rate(self, max_rate: float | None) -> float | None:
         """The lower one of *max_rate*, messages a second, and the limit; None for neither."""
-        return min(filter(None, (max_rate, self.per_minute and self.per_minute / 60)), default=None)
+        limit_rate = self.per_minute / 60 if self.per_minute else None
+        return min(filter(None, (max_rate, limit_rate)), default=None)
 
 
 def read_limit(failure_table: str | None, queue_url: str) -> Limit:
-    """Read the limit of a queue; there is none without a table. Never raises for what AWS does."""
+    """Read the limit of a queue; there is none without a table. Never raises an error of AWS."""
     if failure_table is None:
         return Limit()
     try:
         numbers = breaker_table(failure_table, queue_url).read()
     except TableError as error:
         return Limit(fault=str(error))
+
     rules = rules_for(QueueAddress.from_url(queue_url))
     view = BreakerView(numbers, int(time.time()), rules)
     return Limit(view.limit, view.in_words, unjudged=view.unjudged_in_words)
 
 
 def returns_table(failure_table: str, queue_url: str) -> ReturnsTable:
-    """Return the counters of what comes back of a queue's redrives."""
+    """Return the counters of returned messages of a queue's redrives."""
     client = _client_beside(queue_url, "dynamodb", table_client_config())
     return ReturnsTable(client, failure_table, lambda: int(time.time()))
 
@@ -180,7 +182,7 @@ def require_queue_url(option: str, url: str) -> QueueAddress:
 
 @dataclass(frozen=True, slots=True)
 class QueueCounts:
-    """How many messages SQS counts in a queue.
+    """The numbers of messages that SQS counts in a queue.
 
     All three numbers are approximate and may lag by a minute: SQS API, GetQueueAttributes.
 
@@ -237,7 +239,7 @@ class Queue:
 
     @property
     def counts(self) -> QueueCounts:
-        """How many messages SQS counts in it."""
+        """The numbers of messages that SQS counts in it."""
         return QueueCounts.of(self.attributes)
 
     @property
@@ -252,7 +254,7 @@ class Queue:
 
     @property
     def delay_seconds(self) -> int:
-        """How long the queue itself delays every message."""
+        """The time by which the queue itself delays every message."""
         return int(self.attributes.get("DelaySeconds", 0))
 
     @property
@@ -263,18 +265,18 @@ class Queue:
 
     @property
     def redrive_target_arn(self) -> str | None:
-        """Where SQS moves messages that were received too often."""
+        """The queue to which SQS moves messages that were received too often."""
         return self._policy("RedrivePolicy").get("deadLetterTargetArn")
 
     @property
     def max_receive_count(self) -> int | None:
-        """After how many receives."""
+        """The number of receives after which SQS moves a message there."""
         count = self._policy("RedrivePolicy").get("maxReceiveCount")
         return None if count is None else int(count)
 
     @property
     def failure_seconds(self) -> int:
-        """How long a message that always fails takes from its first receive to the DLQ."""
+        """The time that a message that always fails takes from its first receive to the DLQ."""
         return self.visibility_timeout_seconds * (self.max_receive_count or 0)
 
     @property
@@ -331,9 +333,10 @@ def dead_letter_sources(
 ) -> dict[QueueAddress, str] | None:
     """Return the URLs of the queues with this DLQ; None if SQS does not answer."""
     paginator = make_client(queue_url).get_paginator("list_dead_letter_source_queues")
-    pages = paginator.paginate(QueueUrl=queue_url, PaginationConfig=SOURCES_PAGE)
+    urls: list[str] = []
     try:
-        urls = [url for page in pages for url in page["queueUrls"]]
+        for page in paginator.paginate(QueueUrl=queue_url, PaginationConfig=SOURCES_PAGE):
+            urls += page["queueUrls"]
     except (ClientError, BotoCoreError):
         return None
     return {QueueAddress.from_url(url): url for url in urls}
