@@ -80,11 +80,11 @@ def print_answer(answer: Any, show: Callable[[], object]) -> None:  # noqa: ANN4
         show()
         return
     fields = answer if isinstance(answer, Mapping) else asdict(answer)
-    held = _HELD_ANSWERS.get()
-    if held is None:
+    held_answers = _HELD_ANSWERS.get()
+    if held_answers is None:
         _print_json(fields)
     else:
-        held.append(fields)
+        held_answers.append(fields)
 
 
 _HELD_ANSWERS: ContextVar[list[Mapping[str, Any]] | None] = ContextVar("held", default=None)
@@ -103,6 +103,7 @@ def one_stream() -> Iterator[None]:
     if not (AS_JSON.get() and are_joined):
         yield
         return
+
     answers: list[Mapping[str, Any]] = []
     errors = io.StringIO()
     no_progress = PROGRESS.set(silent)
@@ -129,11 +130,14 @@ def _json_value(value: object) -> object:
 
 def print_parts(*parts: tuple[str, str]) -> None:
     """Print texts in one line, each in its rich style on a terminal."""
-    if sys.stdout.isatty():
-        line = Text.assemble(*((visible(text), style) for text, style in parts))
-        Console(file=sys.stdout).print(line, soft_wrap=True)
-    else:
+    if not sys.stdout.isatty():
         print_line("".join(text for text, _ in parts))
+        return
+
+    line = Text()
+    for text, style in parts:
+        line.append(visible(text), style)
+    Console(file=sys.stdout).print(line, soft_wrap=True)
 
 
 def print_fields(fields: Sequence[tuple[str, str]], indent: str = "  ") -> None:
@@ -141,9 +145,10 @@ def print_fields(fields: Sequence[tuple[str, str]], indent: str = "  ") -> None:
 
     The second and later lines of a value are indented below its name.
     """
-    shown = [(name, value.replace("\n", f"\n{indent * 2}")) for name, value in fields if value]
+    shown = [(name, value) for name, value in fields if value]
     width = max((len(name) for name, _ in shown), default=0)
-    for name, text in shown:
+    for name, value in shown:
+        text = value.replace("\n", f"\n{indent * 2}")
         print_parts((f"{indent}{name.ljust(width)}  ", "dim"), (text, ""))
 
 
@@ -156,50 +161,84 @@ def print_table(
     so that they can be copied. Where there is no room for all columns, those of *spare* are left
     out, the first one first.
     """
-    is_terminal = sys.stdout.isatty()
-    cells = [[_cell(value, keeps_lines=is_terminal) for value in row] for row in rows]
-    console = Console(file=sys.stdout) if is_terminal else Console(width=_LONGEST_LINE)
-    widths: Mapping[int, int | None] = dict.fromkeys(range(len(columns)))
-    if is_terminal:
-        fitting = column_widths(columns, cells, console.width, spare)
-        # Lines that are too long all the same are the terminal's to wrap.
-        console = Console(file=sys.stdout, width=max(console.width, _row_width(fitting)))
-        widths = fitting
+    if sys.stdout.isatty():
+        _print_on_terminal(columns, rows, spare)
+    else:
+        _print_in_pipe(columns, rows)
 
-    table = Table(box=box.SIMPLE_HEAD if is_terminal else None, pad_edge=False)
-    for place, width in widths.items():
-        is_number = bool(rows) and all(isinstance(row[place], int) for row in rows)
-        justify: Literal["left", "right"] = "right" if is_number else "left"
-        table.add_column(columns[place], justify=justify, width=width, overflow="fold")
+
+def _print_on_terminal(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], spare: Sequence[str]
+) -> None:
+    cells = _cells(rows, keeps_lines=True)
+    console = Console(file=sys.stdout)
+    widths = column_widths(columns, cells, console.width, spare)
+    # Lines that are too long all the same are the terminal's to wrap.
+    console = Console(file=sys.stdout, width=max(console.width, _row_width(widths)))
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for position, width in widths.items():
+        table.add_column(
+            columns[position],
+            justify=_justification(rows, position),
+            width=width,
+            overflow="fold",
+        )
     for row in cells:
-        table.add_row(*(Text(row[place]) for place in widths))
-
-    if not is_terminal:
-        with console.capture() as text:
-            console.print(table, soft_wrap=True)
-        print_line("\n".join(line.rstrip() for line in text.get().splitlines()))
-        return
+        table.add_row(*(Text(row[position]) for position in widths))
     console.print(table)
-    left_out = [
-        name
-        for place, name in enumerate(columns)
-        if place not in widths and not _is_blank(cells, place)
-    ]
+
+    left_out = []
+    for position, name in enumerate(columns):
+        if position not in widths and not _is_blank(cells, position):
+            left_out.append(name)
     if left_out:
         print_parts((f"no room for: {', '.join(left_out)}", "dim"))
 
 
-def _cell(value: object, *, keeps_lines: bool) -> str:
-    text = f"{value:,}" if isinstance(value, int) else str(value)
-    return visible(text if keeps_lines else " ".join(text.splitlines()))
+def _print_in_pipe(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    table = Table(box=None, pad_edge=False)
+    for position, name in enumerate(columns):
+        table.add_column(name, justify=_justification(rows, position), overflow="fold")
+    for row in _cells(rows, keeps_lines=False):
+        table.add_row(*map(Text, row))
+
+    console = Console(width=_LONGEST_LINE)
+    with console.capture() as text:
+        console.print(table, soft_wrap=True)
+    print_line("\n".join(line.rstrip() for line in text.get().splitlines()))
 
 
-_GAP, _EDGES = 3, 2
-"""Characters between two columns on a terminal, and at both ends of a row together."""
+def _cells(rows: Sequence[Sequence[object]], *, keeps_lines: bool) -> list[list[str]]:
+    """Format the values of rows; with *keeps_lines* a cell may have several lines."""
+    cells = []
+    for row in rows:
+        texts = [f"{value:,}" if isinstance(value, int) else str(value) for value in row]
+        if not keeps_lines:
+            texts = [" ".join(text.splitlines()) for text in texts]
+        cells.append([visible(text) for text in texts])
+    return cells
 
-_SHORT_TEXT, _LEAST_TEXT, _GOOD_TEXT = 12, 22, 48
-"""Widths of a text: up to the first it is not wrapped; a long one has the second, if columns must
-be left out for it; and the third, if headings must be wrapped for it."""
+
+def _justification(rows: Sequence[Sequence[object]], position: int) -> Literal["left", "right"]:
+    is_number = bool(rows) and all(isinstance(row[position], int) for row in rows)
+    return "right" if is_number else "left"
+
+
+_GAP = 3
+"""Characters between two columns on a terminal."""
+
+_EDGES = 2
+"""Characters at both ends of a row on a terminal, together."""
+
+_SHORT_TEXT = 12
+"""A text up to this width is not wrapped."""
+
+_LEAST_TEXT = 22
+"""The width of a long text, if columns must be left out for it."""
+
+_GOOD_TEXT = 48
+"""The width of a long text, if headings must be wrapped for it."""
 
 _BLANK = {"", "0", "-"}
 
@@ -210,53 +249,58 @@ def column_widths(
     room: int,
     spare: Sequence[str] = (),
 ) -> dict[int, int]:
-    """Return the widths of the columns that a table of *room* characters has, by their place.
+    """Return the widths of the columns that a table of *room* characters has, by their position.
 
     A column without spaces is as wide as its longest cell; a text may be wrapped. If there is no
     room, headings are wrapped, and then columns of *spare* left out: those that are blank, and then
     the others, in their order. What remains may be wider than *room*.
     """
-    widths, good, full = dict[int, int](), dict[int, int](), dict[int, int]()
-    for place, heading in enumerate(headings):
-        cells = [row[place] for row in rows]
+    widths: dict[int, int] = {}
+    good: dict[int, int] = {}
+    full: dict[int, int] = {}
+    for position, heading in enumerate(headings):
+        cells = [row[position] for row in rows]
         widest, least = _cell_widths(cells)
-        widths[place] = max(least, _longest_word([heading]))
-        good[place] = max(widths[place], min(widest, _GOOD_TEXT))
-        full[place] = max(widest, cell_len(heading))
+        widths[position] = max(least, _longest_word([heading]))
+        good[position] = max(widths[position], min(widest, _GOOD_TEXT))
+        full[position] = max(widest, cell_len(heading))
 
     order = [headings.index(name) for name in spare if name in headings]
-    order.sort(key=lambda place: not _is_blank(rows, place))
+    order.sort(key=lambda position: not _is_blank(rows, position))
     while order and _row_width(widths) > room:
         del widths[order.pop(0)]
 
-    longest_first = sorted(widths, key=lambda place: -full[place])
+    longest_first = sorted(widths, key=lambda position: -full[position])
     for wanted in (good, full):
-        for place in longest_first:
+        for position in longest_first:
             rest = max(0, room - _row_width(widths))
-            widths[place] = min(wanted[place], widths[place] + rest)
+            widths[position] = min(wanted[position], widths[position] + rest)
     return widths
 
 
 def _cell_widths(cells: Sequence[str]) -> tuple[int, int]:
     """Return the width of the widest line of these cells, and that to which it may be wrapped."""
-    lines = [line for cell in cells for line in cell.splitlines()]
+    lines = "\n".join(cells).splitlines()
     widest = max(map(cell_len, lines), default=0)
     is_text = any(" " in line for line in lines)
     if not is_text or widest <= _SHORT_TEXT:
         return widest, widest
-    return widest, _LEAST_TEXT if widest > _LEAST_TEXT else _longest_word(lines)
+    if widest > _LEAST_TEXT:
+        return widest, _LEAST_TEXT
+    return widest, _longest_word(lines)
 
 
 def _longest_word(lines: Sequence[str]) -> int:
-    return max((cell_len(word) for line in lines for word in line.split()), default=0)
+    words = " ".join(lines).split()
+    return max(map(cell_len, words), default=0)
 
 
 def _row_width(widths: Mapping[int, int]) -> int:
     return sum(widths.values()) + _GAP * (len(widths) - 1) + _EDGES
 
 
-def _is_blank(rows: Sequence[Sequence[str]], place: int) -> bool:
-    return all(row[place] in _BLANK for row in rows)
+def _is_blank(rows: Sequence[Sequence[str]], position: int) -> bool:
+    return all(row[position] in _BLANK for row in rows)
 
 
 def came_back(sent: int | None, returned: int | None) -> int | str:
