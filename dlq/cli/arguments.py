@@ -19,10 +19,11 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
     """Return the type of whole numbers from *least* to *most*, both allowed."""
     rule = f"of at least {least}" if most is None else f"from {least} to {most}"
+    limit = math.inf if most is None else most
 
     def read(text: str) -> int:
         is_number = text.isascii() and text.isdecimal()
-        if not is_number or not least <= int(text) <= (math.inf if most is None else most):
+        if not is_number or not least <= int(text) <= limit:
             raise argparse.ArgumentTypeError(f"{text!r}: must be a whole number {rule}")
         return int(text)
 
@@ -34,8 +35,11 @@ def since(text: str) -> datetime:
     try:
         if _AGE.fullmatch(text):
             return (datetime.now(UTC) - duration(text)).replace(microsecond=0)
+
         time = datetime.fromisoformat(text)
-        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
+        if time.tzinfo is None:
+            time = time.replace(tzinfo=UTC)
+        return time.astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise argparse.ArgumentTypeError(
             f"{text!r}: must be an age such as 45m, 12h, 7d or 2w, or a time such as "
@@ -45,8 +49,9 @@ def since(text: str) -> datetime:
 
 def duration(text: str) -> timedelta:
     """Read a length of time such as 45m, 12h, 7d or 2w."""
-    if found := _AGE.fullmatch(text):
-        return timedelta(**{_UNITS[found["unit"]]: int(found["number"])})
+    if age := _AGE.fullmatch(text):
+        unit = _UNITS[age["unit"]]
+        return timedelta(**{unit: int(age["number"])})
     raise argparse.ArgumentTypeError(f"{text!r}: must be a length of time such as 12h, 3d or 2w")
 
 
@@ -160,4 +165,5 @@ _SHARED: Mapping[str, dict[str, Any]] = {
 def add_shared(parser: "argparse._ActionsContainer", *names: str, **changes: Any) -> None:  # noqa: ANN401 - argparse's
     """Add arguments of ``_SHARED``, with *changes* of their settings."""
     for name in names:
-        parser.add_argument(name, **{**_SHARED[name], **changes})
+        settings = {**_SHARED[name], **changes}
+        parser.add_argument(name, **settings)

@@ -56,6 +56,7 @@ _INSTEAD_OF_PROFILE = (
 ON_GLUE = "--on-glue"
 _ENGINE = "--engine"
 _COMPLETION = "--print-completion"
+_HELP_OPTIONS = {"-h", "--help", "--help-all"}
 _PLACE = {"stack", "region", "profile", "on_glue"}
 
 _ABOUT = """\
@@ -109,14 +110,18 @@ def main(
 def _run(words: list[str], make_session: "Callable[[], Session]") -> int:
     if words[:1] == ["help"]:
         words = [*words[1:2], "--help"]
-    name, *rest = words or ["--help"]
+    if not words:
+        words = ["--help"]
+    name, *rest = words
+
     if not name.startswith("-") and name not in ALL_VERBS:
         running.unknown_word("verb", name, ALL_VERBS)
     if name not in ALL_VERBS:
         # Help, the version or a completion script: argparse answers and exits.
         with while_it_is_read():
-            _overview(has_arguments=_COMPLETION in name).parse_args(words or ["--help"])
+            _overview(has_arguments=_COMPLETION in name).parse_args(words)
         return BAD_INPUT
+
     place, _ = _place_parser().parse_known_args(rest)
     token = STACK.set(place.stack)
     try:
@@ -131,26 +136,32 @@ def _run_verb(
 ) -> int:
     from dlq.stack.outputs import list_installations, required
 
-    asks_for_help = any(word in {"-h", "--help", "--help-all"} for word in words)
+    asks_for_help = not _HELP_OPTIONS.isdisjoint(words)
+
     if name == "status" and not stack and _names_no_archive(words):
         verb = replace(load(name), run=lambda _: list_installations(make_session()))
         return running.Command(name, verb, None, as_json="--json" in words).run()
+
     if stack and name in _OF_ARCHIVE and not asks_for_help:
         # The given words come last, so their values override those of the stack.
         words = [*_words_of_stack(name, words, stack, make_session), *words]
+
     if ON_GLUE in words and name in running.VERBS and not asks_for_help:
         from dlq.cli.on_glue import run_on_glue
 
-        values = vars(_parser_of(name, words)[0].parse_args(words))
+        parser, _ = _parser_of(name, words)
+        values = vars(parser.parse_args(words))
         if values.pop("engine", None) == LOCAL:
             raise InputError(f"{_ENGINE} {LOCAL}: does not go with {ON_GLUE}, where Spark runs")
         return run_on_glue(make_session(), required(stack), name, _without_place(words), values)
+
     parser, verb = _parser_of(name, words)
     values = vars(parser.parse_args(words))
     if name in _OWN:
         values |= {"stack": stack, "session": make_session()}
     else:
-        values = {one: value for one, value in values.items() if one not in _PLACE}
+        for option in _PLACE:
+            values.pop(option, None)
     return running.Command.of(name, verb, values).run()
 
 
@@ -169,6 +180,7 @@ def _overview(*, has_arguments: bool) -> argparse.ArgumentParser:
 
     installed = Path(get_path("data")) / _INSTALLED_DOCS
     where = f"\n\ndocs/ is {installed}" if installed.is_dir() else ""
+
     parser = running.Parser(
         prog=PROGRAM,
         usage=f"{PROGRAM} VERB [--stack NAME] [OPTION ...]",
@@ -178,22 +190,30 @@ def _overview(*, has_arguments: bool) -> argparse.ArgumentParser:
         add_help=False,
     )
     for section in Section:
-        rows = [f"{n:<10} {one.line}" for n, one in ALL_VERBS.items() if one.section is section]
-        parser.add_argument_group(section, "\n".join(rows))
+        parser.add_argument_group(section, "\n".join(_rows_of(section)))
+
     options = parser.add_argument_group("options", f"{PROGRAM} VERB --help lists those of a verb")
     options.add_argument("-h", "--help", action="help", help="print this help")
     options.add_argument(
         "--version", action="version", version=f"{PROGRAM} {__version__}", help="print the version"
     )
     shtab.add_argument_to(options, _COMPLETION, "print a completion script for this shell")
+
     # The groups above show the verbs. shtab completes only what has a help text.
     shown = "what to do" if has_arguments else argparse.SUPPRESS
     verbs = parser.add_subparsers(metavar="VERB", required=True, help=shown)
     for name, entry in ALL_VERBS.items():
-        one = verbs.add_parser(name, description=entry.line, help=entry.line)
+        verb_parser = verbs.add_parser(name, description=entry.line, help=entry.line)
         if has_arguments:
-            _fill(one, name, ())
+            _fill(verb_parser, name, ())
     return parser
+
+
+def _rows_of(section: Section) -> Iterator[str]:
+    """Yield a line for each verb of a section of the help."""
+    for name, entry in ALL_VERBS.items():
+        if entry.section is section:
+            yield f"{name:<10} {entry.line}"
 
 
 def _parser_of(name: str, words: Sequence[str] = ()) -> tuple[argparse.ArgumentParser, Verb]:
@@ -206,6 +226,7 @@ def _fill(parser: argparse.ArgumentParser, name: str, words: Sequence[str]) -> V
     if name in _OF_ARCHIVE:
         running.add_archive(parser)
     running.fill(parser, verb, words)
+
     if verb.has_engine:
         parser.add_argument(
             _ENGINE,
@@ -213,6 +234,7 @@ def _fill(parser: argparse.ArgumentParser, name: str, words: Sequence[str]) -> V
             help="where bodies are read and sent: threads of this machine, or Spark, which needs "
             f"Java (default: {LOCAL} up to 10,000 messages and 256 MiB)",
         )
+
     installation = parser.add_argument_group("installation")
     _add_place(installation)
     if name in running.VERBS:
@@ -252,16 +274,22 @@ def _words_of_stack(
     """Return options that *words* do not have, with their values from the stack."""
     from dlq.stack.outputs import read_stack, stack_options
 
-    given = {word.partition("=")[0] for word in words}
+    given = {argument.partition("=")[0] for argument in words}
     lacking = [option for option in stack_options(load(name)) if option not in given]
     if not lacking:
         return []
-    of_stack = read_stack(make_session(), stack)
+
+    stack_outputs = read_stack(make_session(), stack)
     if "--archive" in lacking and running.default_archive() is None:
-        of_stack.require_archive()
-    values = asdict(of_stack)
-    pairs = ((option, values[option.removeprefix("--").replace("-", "_")]) for option in lacking)
-    return [word for option, value in pairs if value for word in (option, value)]
+        stack_outputs.require_archive()
+
+    values = asdict(stack_outputs)
+    stack_words: list[str] = []
+    for option in lacking:
+        value = values[option.removeprefix("--").replace("-", "_")]
+        if value:
+            stack_words += [option, value]
+    return stack_words
 
 
 def _names_no_archive(words: Sequence[str]) -> bool:
@@ -275,7 +303,7 @@ def _without_place(words: Sequence[str]) -> list[str]:
     parser = _place_parser()
     parser.add_argument(_ENGINE)
     _, rest = parser.parse_known_args(words)
-    return [word for word in rest if word != ON_GLUE]
+    return [argument for argument in rest if argument != ON_GLUE]
 
 
 @contextmanager

@@ -1,7 +1,7 @@
-"""Which engine a verb of ``dlq`` runs on.
+"""Chooses the engine for a verb of ``dlq``.
 
-Up to ``LOCAL_MESSAGES`` messages and ``LOCAL_BYTES`` of bodies it works on this machine, without
-Java. Above it uses Spark, where that is installed. The Spark job always does.
+Up to ``LOCAL_MESSAGES`` messages and ``LOCAL_BYTES`` of bodies a verb works on this machine,
+without Java. Above that it uses Spark, if it is installed. The Spark job always uses Spark.
 """
 
 from collections.abc import Callable
@@ -51,7 +51,7 @@ def engine_for(verb: str, size: Callable[[], Size]) -> Engine:
 
 
 def _excess(verb: str, size: Size) -> str:
-    """Say what is too much for this machine by default; return an empty text if nothing is."""
+    """Return what is too much for this machine by default; an empty text if nothing is."""
     if size.messages > LOCAL_MESSAGES:
         return (
             f"{verb} reads {counted(size.messages, 'message')}, "
@@ -66,7 +66,7 @@ def _excess(verb: str, size: Size) -> str:
 
 
 def _without_spark(verb: str, excess: str) -> str:
-    """Say how to go on where Spark is needed, and is not installed."""
+    """Return the error for a verb that needs Spark, which is not installed: how to go on."""
     install = f"{SPARK_INSTALL}, and Java 17 or later"
     if excess:
         return (

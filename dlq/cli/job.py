@@ -48,22 +48,28 @@ def run(folder: Path, run_verb: Callable[[Sequence[str]], int] = main) -> int:
 
     watcher = threading.Thread(target=watch, name="stop", daemon=True)
     watcher.start()
+
     exit_code = CHECK_FAILED
     try:
         progress = in_file(folder / jobs.PROGRESS_FILE)
         PROGRESS.set(progress)
+
         command = json.loads((folder / jobs.COMMAND_FILE).read_bytes())
         _wait(Jobs(folder.parent), command["after"], progress)
+
         with (
             (folder / jobs.ANSWER_FILE).open("w", encoding="utf-8") as answer,
             redirect_stdout(answer),
         ):
             exit_code = run_verb([*command["words"], "--json"])
+
     except KeyboardInterrupt:
         # Before the verb began, or a second one: the answer may be missing.
         exit_code = INTERRUPTED
+
     except BaseException:  # noqa: BLE001 - a bug: its traceback is kept, and the exit code says so
         traceback.print_exc()
+
     finally:
         is_over.set()
         # What a stop that came too late interrupts is done again.

@@ -58,6 +58,7 @@ def run_on_glue(
     """
     if why := VERBS[verb].not_on_glue:
         raise InputError(f"{verb} does not run on AWS Glue: {why}")
+
     for option in _FILES:
         value = str(values.get(option) or "s3://")
         is_local = not value.startswith(("s3://", "s3a://"))
@@ -66,12 +67,14 @@ def run_on_glue(
                 f"--{option} {value}: is on this machine, where the run cannot read it; give an "
                 "address on S3, or for a plan the id of its report"
             )
+
     job = read_stack(session, stack).spark_job
     if job is None:
         raise InputError(
             f"stack {stack}: has no AWS Glue job; deploy it with CreateSparkJob=true, or leave "
             "--on-glue out"
         )
+
     client = session.client("glue")
     archive = open_folder(str(values["archive"]))
     privacy = privacy_options(client, job) if verb in {"collect", "redrive", "run"} else []
@@ -96,17 +99,9 @@ def run_job(
             and ends.
     """
     command_id = store_command(archive, words)
-    try:
-        with aws_errors(f"job {job}", _FIX):
-            arguments = {OPTION: argument_of(archive, command_id)}
-            run_id = client.start_job_run(JobName=job, Arguments=arguments)["JobRunId"]
-    except JobError as error:
-        _forget(archive, command_id)
-        if isinstance(error.__cause__, client.exceptions.ConcurrentRunsExceededException):
-            why = "a run is in progress; wait for its end, then run this command again"
-            raise BusyError(f"job {job}: {why}") from error
-        raise
+    run_id = _start(client, job, archive, command_id)
     print_error(f"job {job}, run {run_id} is started; Ctrl-C stops it")
+
     wait = partial(_wait, client, job, run_id, sleep)
     try:
         state, message = wait()
@@ -123,6 +118,7 @@ def run_job(
             with suppress(ClientError, BotoCoreError):
                 client.batch_stop_job_run(JobName=job, JobRunIds=[run_id])
             state, message = wait()
+
     result = read_result(archive, run_id)
     if result is None:
         # It may have ended before it read its command.
@@ -132,11 +128,26 @@ def run_job(
             f"{message or 'Glue gives no reason'}; see its log"
         )
         return CHECK_FAILED
+
     for line in result.errors.splitlines():
         print_note(line)
     for line in result.answer.splitlines():
         print_line(line)
     return result.exit_code
+
+
+def _start(client: "GlueClient", job: str, archive: Archive, command_id: str) -> str:
+    """Start a run of *job* that reads a stored command; return its id. Raises as ``run_job``."""
+    try:
+        with aws_errors(f"job {job}", _FIX):
+            arguments = {OPTION: argument_of(archive, command_id)}
+            return client.start_job_run(JobName=job, Arguments=arguments)["JobRunId"]
+    except JobError as error:
+        _forget(archive, command_id)
+        if isinstance(error.__cause__, client.exceptions.ConcurrentRunsExceededException):
+            why = "a run is in progress; wait for its end, then run this command again"
+            raise BusyError(f"job {job}: {why}") from error
+        raise
 
 
 def _forget(archive: Archive, command_id: str) -> None:
@@ -153,16 +164,18 @@ def _wait(
     most_seconds: float = float("inf"),
 ) -> tuple[str, str]:
     """Wait until the run has ended, or *most_seconds*; return its state and Glue's message."""
-    state, waited = "", 0.0
+    state = ""
+    waited_seconds = 0.0
     with progress_here()(f"run {run_id}", lambda: state):
         while True:
             with aws_errors(f"run {run_id}", _FIX):
                 run = client.get_job_run(JobName=job, RunId=run_id)["JobRun"]
             state = run["JobRunState"]
-            if state in _ENDED or waited >= most_seconds:
+            if state in _ENDED or waited_seconds >= most_seconds:
                 return state, run.get("ErrorMessage", "")
+
             sleep(_CHECK_SECONDS)
-            waited += _CHECK_SECONDS
+            waited_seconds += _CHECK_SECONDS
 
 
 def privacy_options(client: "GlueClient", job: str) -> list[str]:
@@ -174,8 +187,10 @@ def privacy_options(client: "GlueClient", job: str) -> list[str]:
     with aws_errors(f"job {job}", _FIX):
         defaults = client.get_job(JobName=job)["Job"].get("DefaultArguments", {})
     words = command_of([OPTION, defaults.get(OPTION, "run")])
-    return [
-        word
-        for before, word in pairwise(["", *words])
-        if word in ("--mask", "--no-samples") or word.startswith("--mask=") or before == "--mask"
-    ]
+
+    options = []
+    for previous, argument in pairwise(["", *words]):
+        is_option = argument in ("--mask", "--no-samples") or argument.startswith("--mask=")
+        if is_option or previous == "--mask":
+            options.append(argument)
+    return options

@@ -1,4 +1,4 @@
-"""What an answer calls the outcomes of ``redrive`` and of ``restore``: columns and sentences."""
+"""Columns and sentences for the outcomes of ``redrive`` and of ``restore``."""
 
 import time
 from collections.abc import Collection, Mapping
@@ -69,23 +69,27 @@ def columns(counts: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
 
     Columns that are all 0 in *counts*, of the whole run by disposition, are left out.
     """
-    return {name: words for name, words in _COLUMNS.items() if any(map(counts.get, words))}
+    return {name: parts for name, parts in _COLUMNS.items() if any(map(counts.get, parts))}
 
 
 def problem_sentence(problem: Tally) -> str:
     """Format how many messages a problem concerns, and which."""
     sentence = _PROBLEMS.get(problem.word, problem.word)
     more = ", …" if problem.count > len(problem.examples) else ""
-    of_it = f" [{problem.detail}]" if problem.detail else ""
+    detail = f" [{problem.detail}]" if problem.detail else ""
     ids = f": {', '.join(problem.examples)}{more}" if problem.examples else ""
-    return f"{problem.count:,} {sentence}{of_it}{ids}"
+    return f"{problem.count:,} {sentence}{detail}{ids}"
 
 
 def print_outcomes(outcomes: Collection[Outcome], failure_table: str | None) -> None:
     """Print what came back of each group of which something was sent, the most first."""
-    sent = sorted((one for one in outcomes if one.sent), key=lambda one: -(one.known_returned or 0))
-    if sent and not failure_table and all(one.counted is None for one in sent):
+    sent = [outcome for outcome in outcomes if outcome.sent]
+    sent.sort(key=lambda outcome: -(outcome.known_returned or 0))
+
+    is_counted = any(outcome.counted is not None for outcome in sent)
+    if sent and not failure_table and not is_counted:
         print_line("what comes back cannot be known: no --failure-table counts it")
         return
-    for one in sent:
-        print_line(f"{one.group_id}: {one.sentence(time.time())}")
+
+    for outcome in sent:
+        print_line(f"{outcome.group_id}: {outcome.sentence(time.time())}")

@@ -73,8 +73,19 @@ class Command:
         """Make it of the *values* that were read; JobError if they do not go together."""
         as_json = values.pop("as_json", False)
         engine = values.pop("engine", None)
-        values = {n: tuple(one) if isinstance(one, list) else one for n, one in values.items()}
-        return cls(name, verb, verb.make_options(**values), as_json, engine)
+
+        options = {}
+        for option, value in values.items():
+            # Of an option that may be repeated.
+            options[option] = tuple(value) if isinstance(value, list) else value
+
+        return cls(
+            name=name,
+            verb=verb,
+            options=verb.make_options(**options),
+            as_json=as_json,
+            engine=engine,
+        )
 
     def run(self) -> int:
         """Run the verb; return the exit code. Raises JobError."""
@@ -99,7 +110,7 @@ def main(argv: Sequence[str]) -> int:
 def exit_code_of(call: Callable[[], int]) -> int:
     """Return what *call* returns; print an error that ends it, and return its exit code instead.
 
-    What a verb sets in the process, which may be the caller's own, is then as it was before.
+    The settings of the process, which may be the caller's own, are then as they were before.
     """
     with _settings_of_process():
         return _exit_code_of(call)
@@ -131,11 +142,12 @@ def _exit_code_of(call: Callable[[], int]) -> int:
 
 @contextmanager
 def _settings_of_process() -> Iterator[None]:
-    """Let nobody log content of messages in the block; then put back what its verb has changed."""
+    """Log no content of messages in the block. After it, restore the settings of the process."""
     loggers = [logging.getLogger(name) for name in ("boto3", "botocore", "urllib3")]
     levels = [logger.level for logger in loggers]
     threshold = gc.get_threshold()
     handler = signal.getsignal(signal.SIGINT)
+
     # A verb in Spark sets a handler of its own. None: the handler is not one of Python.
     with nullcontext() if handler is None else _handling_ctrl_c(handler):
         try:
@@ -183,7 +195,7 @@ def _handling_ctrl_c(handler: Any) -> Iterator[None]:  # noqa: ANN401 - as signa
 
 
 class Parser(argparse.ArgumentParser):
-    """Takes no abbreviations; of a word that it does not know it says which one is close."""
+    """Takes no abbreviations. For an unknown option its error names one that is close."""
 
     def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - argparse's
         """Take argparse's *settings*."""
@@ -198,11 +210,17 @@ class Parser(argparse.ArgumentParser):
         return values, unknown
 
 
-def unknown_word(kind: str, word: str, known: Collection[str]) -> NoReturn:
-    """Exit with 2: there is no such verb or option. Name the *known* one that is close, or all."""
-    close = difflib.get_close_matches(word, known, 1)
-    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
-    print_error(f"{word}: no such {kind}; {hint}")
+def unknown_word(kind: str, given: str, names: Collection[str]) -> NoReturn:
+    """Exit with 2: there is no such verb or option. Print the one of *names* that is close, or all.
+
+    Args:
+        kind: "verb" or "option".
+        given: what the user wrote.
+        names: the verbs or options that there are.
+    """
+    close = difflib.get_close_matches(given, names, 1)
+    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
+    print_error(f"{given}: no such {kind}; {hint}")
     raise SystemExit(BAD_INPUT)
 
 
@@ -211,13 +229,15 @@ def parse(argv: list[str]) -> Command:
     name = argv[0] if argv else "--help"
     if name not in VERBS and not name.startswith("-"):
         unknown_word("verb", name, VERBS)
+
     parser = Parser(prog="python -m spark_reprocess", description=_ABOUT, epilog=SETTINGS)
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for one, entry in VERBS.items():
-        of_verb = verbs.add_parser(one, help=entry.line)
-        if one == name:
-            add_archive(of_verb)
-            fill(of_verb, load(one), argv)
+    for verb_name, entry in VERBS.items():
+        verb_parser = verbs.add_parser(verb_name, help=entry.line)
+        if verb_name == name:
+            add_archive(verb_parser)
+            fill(verb_parser, load(name), argv)
+
     values = vars(parser.parse_args(argv))
     return Command.of(name, load(name), values)
 
@@ -260,8 +280,15 @@ def fill(parser: argparse.ArgumentParser, verb: Verb, words: Sequence[str]) -> N
         parser.add_argument(
             "--json", dest="as_json", action="store_true", help="answer with one JSON object"
         )
+
     for group in parser._action_groups:  # noqa: SLF001 - argparse has no other list
         if group.title == RARE:
             parser.add_argument("--help-all", action="help", help="list all options")
-            for action in () if "--help-all" in words else group._group_actions:  # noqa: SLF001
-                action.help = argparse.SUPPRESS
+            if "--help-all" not in words:
+                _hide(group)
+
+
+def _hide(group: argparse._ArgumentGroup) -> None:
+    """Leave the arguments of *group* out of the help."""
+    for action in group._group_actions:  # noqa: SLF001 - argparse has no other list
+        action.help = argparse.SUPPRESS

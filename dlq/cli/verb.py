@@ -1,6 +1,6 @@
-"""What a verb of the command line consists of, and its exit codes.
+"""The parts of a verb of the command line, and its exit codes.
 
-Each verb has a module beside this one, which defines it as ``VERB``. ``cli.VERBS`` lists them.
+Each verb has a module in ``verbs``, which defines it as ``VERB``. ``running.VERBS`` lists them.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from typing import Any
 from dlq.progress import Progress, in_lines, on_terminal
 
 PROGRAM = "dlq"
-"""What a user types before the verb."""
+"""The command that a user types before the verb."""
 
 SPARK_INSTALL = f"{shlex.quote(sys.executable)} -m pip install 'pandas>=2.2' 'pyspark>=4.1,<4.2'"
 """Command that installs, beside this program, the packages of the verbs that need Spark.
@@ -32,7 +32,8 @@ STACK: ContextVar[str | None] = ContextVar("stack", default=None)
 STACK_VARIABLE = "DLQ_STACK"
 """The environment variable with the default of ``--stack``."""
 
-LOCAL, SPARK = "local", "spark"
+LOCAL = "local"
+SPARK = "spark"
 """The engines, as ``--engine`` calls them."""
 
 ENGINE: ContextVar[str | None] = ContextVar("engine", default=None)
@@ -48,15 +49,14 @@ STOPPED = REHEARSAL_FAILED = 3
 NOT_ALL_SENT = 4
 INTERRUPTED = 130
 READER_GONE = 141
-"""Exit codes; see ``cli.main``."""
-
+"""Exit codes; see ``running.SETTINGS``."""
 
 RARE = "more options"
 """The title of the arguments that ``--help`` leaves out; ``--help-all`` lists them."""
 
 
 class Section(StrEnum):
-    """The parts of ``dlq --help``, in its order: what a verb is about."""
+    """The sections of ``dlq --help``, in its order: what a verb is about."""
 
     DAILY = "Every day"
     ARCHIVE = "The archive"
@@ -69,7 +69,7 @@ class Entry:
     """A verb in the table of all verbs. Listing them imports none.
 
     Attributes:
-        line: what ``--help`` says of it.
+        line: its description in ``dlq --help``.
         not_on_glue: why no run of the stack's AWS Glue job can do it; empty if one can.
     """
 
@@ -116,8 +116,8 @@ def suggestion(verb: str, archive: str, *words: str) -> str:
     The *archive* is left out where a stack of ``--stack`` says where it is.
     """
     stack = STACK.get()
-    place = ("--stack", stack) if stack else ("--archive", archive)
-    return " ".join([PROGRAM, verb, *map(shlex.quote, (*place, *words))])
+    place = ["--stack", stack] if stack else ["--archive", archive]
+    return shlex.join([PROGRAM, verb, *place, *words])
 
 
 def option(name: str, value: str) -> tuple[str, ...]:
