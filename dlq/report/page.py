@@ -25,8 +25,18 @@ REPORT = files("dlq.report")
 """The package's files: ``templates/`` and ``assets/``."""
 
 SCRIPTS = (
-    *("uplot/uPlot.iife.min.js", "basics.js", "page.js", "theme.js", "filters.js", "groups.js"),
-    *("chart_layers.js", "chart.js", "marks.js", "copying.js", "commands.js", "start.js"),
+    "uplot/uPlot.iife.min.js",
+    "basics.js",
+    "page.js",
+    "theme.js",
+    "filters.js",
+    "groups.js",
+    "chart_layers.js",
+    "chart.js",
+    "marks.js",
+    "copying.js",
+    "commands.js",
+    "start.js",
 )
 STYLES = ("uplot/uPlot.min.css", "report.css")
 
@@ -36,11 +46,13 @@ def render_page(findings: Findings) -> str:
 
     The result has no surrogates, whatever the findings contain: it can be written as UTF-8.
     """
-    # The first one runs before the page is drawn.
-    early, script, style = asset("early.js"), bundled(SCRIPTS), joined(STYLES)
+    # Runs before the page is drawn.
+    early_script = asset("early.js")
+    script = bundled(SCRIPTS)
+    style = joined(STYLES)
     policy = (
         "default-src 'none'",
-        f"script-src {_csp_hash(early)} {_csp_hash(script)}",
+        f"script-src {_csp_hash(early_script)} {_csp_hash(script)}",
         f"style-src {_csp_hash(style)}",
         "img-src data:",
         "base-uri 'none'",
@@ -48,10 +60,18 @@ def render_page(findings: Findings) -> str:
         "require-trusted-types-for 'script'",
         "trusted-types 'none'",
     )
-    parts = {"early_script": early, "script": script, "style": style}
     template = make_environment().get_template("page.html.jinja")
-    own = {name: Markup(text) for name, text in parts.items()}  # noqa: S704 - the package's own
-    return template.render(view=page_view(findings), policy="; ".join(policy), **own)
+    return template.render(
+        view=page_view(findings),
+        policy="; ".join(policy),
+        early_script=_unescaped(early_script),
+        script=_unescaped(script),
+        style=_unescaped(style),
+    )
+
+
+def _unescaped(own_text: str) -> Markup:
+    return Markup(own_text)  # noqa: S704 - the package's own
 
 
 def bundled(names: Sequence[str], packages: Sequence[Traversable] = (REPORT,)) -> str:
@@ -66,8 +86,19 @@ def joined(names: Sequence[str], packages: Sequence[Traversable] = (REPORT,)) ->
 
 def asset(name: str, packages: Sequence[Traversable] = (REPORT,)) -> str:
     """Return a file of the first of these packages that has it among its assets."""
-    paths = (package.joinpath("assets", *name.split("/")) for package in packages)
-    return next(path for path in paths if path.is_file()).read_text(encoding="utf-8")
+    text = _text_of("assets", name, packages)
+    if text is None:
+        raise FileNotFoundError(name)
+    return text
+
+
+def _text_of(folder: str, name: str, packages: Sequence[Traversable]) -> str | None:
+    """Return a file of the first package that has it; None if no package has it."""
+    for package in packages:
+        path = package.joinpath(folder, *name.split("/"))
+        if path.is_file():
+            return path.read_text(encoding="utf-8")
+    return None
 
 
 def _csp_hash(text: str) -> str:
@@ -80,36 +111,46 @@ def make_environment(packages: tuple[Traversable, ...] = (REPORT,)) -> Environme
     """Make an engine that looks for a template in each of these packages, in this order."""
 
     def source(name: str) -> str | None:
-        for package in packages:
-            found = package.joinpath("templates", *name.split("/"))
-            if found.is_file():
-                # Without line breaks between tags: else a page of 1,000 groups would have a hundred
-                # thousand empty text nodes.
-                template = found.read_text(encoding="utf-8")
-                unindented = re.sub(r"^[ \t]+", "", template, flags=re.MULTILINE)
-                return re.sub(r">\n+<", "><", unindented)
-        return None
+        template = _text_of("templates", name, packages)
+        if template is None:
+            return None
+        # Without line breaks between tags: else a page of 1,000 groups would have a hundred
+        # thousand empty text nodes.
+        unindented = re.sub(r"^[ \t]+", "", template, flags=re.MULTILINE)
+        return re.sub(r">\n+<", "><", unindented)
 
     environment = Environment(
         loader=FunctionLoader(source),
         autoescape=True,
         undefined=StrictUndefined,
-        # Every printed value goes through ``visible``; the engine escapes the result.
-        finalize=lambda value: (
-            figures.visible(value)
-            if isinstance(value, str) and not isinstance(value, Markup)
-            else value
-        ),
+        finalize=_finalized,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    named = (
-        *(figures.counted, figures.cut, figures.duration, figures.epoch, figures.iso),
-        *(figures.minute, figures.moment, figures.percent, figures.second, figures.size),
+    environment.filters.update(
+        counted=figures.counted,
+        cut=figures.cut,
+        duration=figures.duration,
+        epoch=figures.epoch,
+        iso=figures.iso,
+        minute=figures.minute,
+        moment=figures.moment,
+        percent=figures.percent,
+        second=figures.second,
+        size=figures.size,
+        state=state_of,
+        statuses=format_statuses,
+        outline=outline,
+        quoted=quoted,
+        tally=tally,
     )
-    environment.filters.update({one.__name__: one for one in named})
-    environment.filters.update(state=state_of, statuses=format_statuses)
-    environment.filters.update(outline=outline, quoted=quoted, tally=tally)
     environment.globals["COLOURS"] = COLOURS
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     return environment
+
+
+def _finalized(value: object) -> object:
+    """Pass each text that a template prints through ``visible``; the engine escapes the result."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return figures.visible(value)
+    return value

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, islice
 from shlex import quote
 from typing import Any
 
@@ -22,13 +22,13 @@ from dlq.figures import cut, epoch, visible
 from dlq.plan.json_text import indented_json
 
 COLOURS = 6
-"""Groups with a colour of their own: not everybody can distinguish more."""
+"""Number of groups with a colour of their own: not everybody can distinguish more."""
 
 SPARK_HEIGHT = 24
 """Height of an outline in SVG units; its width is one unit per bucket."""
 
 SAMPLE_CHARACTERS = 8_000
-"""Of one body at most, white space included."""
+"""Characters of one body that are shown at most, white space included."""
 
 _COUNTS = 12
 _LARGEST_GROUPS = 100
@@ -43,19 +43,21 @@ View = dict[str, Any]
 
 def page_view(findings: Findings) -> View:
     """Return the values of the page. Similar groups are one row, with each of them in ``parts``."""
-    found = [(merged(row), row) for row in in_rows(findings.groups, findings.similar)]
-    found.sort(key=lambda pair: -pair[0].count)
-    rows = replace(findings, groups=tuple(whole for whole, _ in found))
-    groups = []
-    for rank, (whole, row) in enumerate(found, start=1):
+    rows = [(merged(row), row) for row in in_rows(findings.groups, findings.similar)]
+    rows.sort(key=lambda row: -row[0].count)
+
+    row_views = []
+    for rank, (whole, groups) in enumerate(rows, start=1):
         has_samples = rank <= _LARGEST_GROUPS
-        parts = [group_view(group, rank, has_samples=has_samples) for group in row]
-        view = group_view(whole, rank) if len(row) > 1 else parts.pop()
-        groups.append({**view, "parts": parts})
+        parts = [group_view(group, rank, has_samples=has_samples) for group in groups]
+        view = group_view(whole, rank) if len(groups) > 1 else parts.pop()
+        row_views.append({**view, "parts": parts})
+
+    findings_by_row = replace(findings, groups=tuple(whole for whole, _ in rows))
     return {
-        **head_view(rows),
+        **head_view(findings_by_row),
         "findings": findings,
-        "groups": groups,
+        "groups": row_views,
         "places": places(findings),
     }
 
@@ -76,10 +78,11 @@ def group_view(group: GroupFinding, rank: int, *, has_samples: bool = True) -> V
     """Return the values of the group at this place, from 1: its row, and its details."""
     anchor = visible(group.group_id)
     lead, option = lead_with_option(group.leads)
-    replays = {
-        "unknown" if one.replay_count is None else f"{one.replay_count:,}": one.messages
-        for one in group.replay_counts
-    }
+    replays: dict[str, int] = {}
+    for count in group.replay_counts:
+        name = "unknown" if count.replay_count is None else f"{count.replay_count:,}"
+        replays[name] = count.messages
+
     return {
         "found": group,
         "parts": [],
@@ -99,22 +102,28 @@ def group_view(group: GroupFinding, rank: int, *, has_samples: bool = True) -> V
 
 
 def tally(counts: Mapping[str, int]) -> View:
-    """Return the first rows of a table of counts, with their shares, and what is more."""
-    pairs, total = list(counts.items()), sum(counts.values())
-    return {
-        "rows": [(name, count, count / total if total else 0.0) for name, count in pairs[:_COUNTS]],
-        "more": len(pairs[_COUNTS:]),
-        "more_count": sum(count for _, count in pairs[_COUNTS:]),
-    }
+    """Return the first rows of a table of counts with their shares, and the sums of the others."""
+    total = sum(counts.values())
+    more_count = total
+    rows = []
+    for name, count in islice(counts.items(), _COUNTS):
+        more_count -= count
+        rows.append((name, count, count / total if total else 0.0))
+    return {"rows": rows, "more": len(counts) - len(rows), "more_count": more_count}
 
 
 def shown_sample(sample: Sample) -> View:
     """Return a sample, its ``body`` indented, its ``kind`` (JSON, text, empty), and ``is_cut``."""
     indented = indented_json(sample.body)
     body = sample.body if indented is None else indented
+    kind = "empty"
+    if indented:
+        kind = "JSON"
+    elif body.strip():
+        kind = "text"
     return {
         "found": sample,
-        "kind": "JSON" if indented else "text" if body.strip() else "empty",
+        "kind": kind,
         "body": cut(body, SAMPLE_CHARACTERS),
         "is_cut": len(body) > SAMPLE_CHARACTERS,
     }
@@ -125,13 +134,18 @@ def outline(arrivals: Sequence[int]) -> str:
     highest = max(arrivals, default=0)
     if highest <= 0:
         return ""
-    heights = (max(2, round(SPARK_HEIGHT * n / highest)) if n > 0 else 0 for n in arrivals)
-    steps = (f"V{SPARK_HEIGHT - height}h{len([*same])}" for height, same in groupby(heights))
-    return f"M0 {SPARK_HEIGHT}{''.join(steps)}V{SPARK_HEIGHT}z"
+
+    def height(count: int) -> int:
+        return max(2, round(SPARK_HEIGHT * count / highest)) if count > 0 else 0
+
+    path = f"M0 {SPARK_HEIGHT}"
+    for step, buckets in groupby(map(height, arrivals)):
+        path += f"V{SPARK_HEIGHT - step}h{len([*buckets])}"
+    return f"{path}V{SPARK_HEIGHT}z"
 
 
 def chart_data(findings: Findings) -> View:
-    """Return the numbers for the page's script; no text of a message."""
+    """Return the numbers for the page's script. They contain no text of a message."""
     return {
         "starts": [epoch(start) for start in findings.bucket_starts],
         "seconds": findings.bucket_seconds,
@@ -141,7 +155,7 @@ def chart_data(findings: Findings) -> View:
 
 
 def places(findings: Findings) -> str:
-    """Format the options that say in which archive a plan is, and which plan."""
+    """Format the options that name the archive and the plan."""
     is_in_archive = findings.plan_path.startswith(f"{findings.archive}/{REPORTS}/")
     plan = findings.plan_id if is_in_archive else findings.plan_path
     return f"--archive {quoted(findings.archive)} --plan {quoted(plan)}"
