@@ -6,7 +6,7 @@ at the end.
 
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -37,7 +37,9 @@ class Journal:
 
     def __init__(self, sent: Mapping[str, DemoMessage]) -> None:
         self.processing_count = Counter[str]()
-        self.replayed, self.redriven, self.altered = set[str](), set[str](), set[str]()
+        self.replayed = set[str]()
+        self.redriven = set[str]()
+        self.altered = set[str]()
         self.broken_groups = set[str]()
         self.returned = 0
         self._sent = sent
@@ -49,12 +51,14 @@ class Journal:
     def received(self, record: Mapping[str, Any]) -> None:
         """Note a copy that the consumer received."""
         content = from_record(record)
-        identity, message = content.identity, self._sent.get(content.identity)
+        identity = content.identity
+        message = self._sent.get(identity)
         with self._lock:
             if message is None or content.own != message.content.own:
                 self.altered.add(identity)
             if message is None:
                 return
+
             if content.replay_count > message.content.replay_count:
                 self.replayed.add(identity)
             if content.has_plan:
@@ -75,7 +79,8 @@ class Journal:
             if self._is_first_receive(record):
                 # Never the same number twice, because this copy was not counted before.
                 self._dead[content.identity] = (len(self._copies), _group(record))
-                self.returned += content.has_plan and not content.replay_count
+                if content.has_plan and not content.replay_count:
+                    self.returned += 1
 
     def _is_first_receive(self, record: Mapping[str, Any]) -> bool:
         copy = (record["eventSourceARN"], record["messageId"])
@@ -86,12 +91,16 @@ class Journal:
     def _check_order(self, identity: str, group: str, *, is_replay: bool) -> None:
         if identity not in self._dead:
             return  # its first copy, or a duplicate
-        position, its_group = self._dead.pop(identity)
-        path = (its_group, is_replay)
-        last = self._last_positions.get(path, 0)
-        if its_group and (position < last or group != its_group):
-            self.broken_groups.add(its_group)
-        self._last_positions[path] = max(position, last)
+
+        position, group_of_dead_letter = self._dead.pop(identity)
+        path = (group_of_dead_letter, is_replay)
+        last_position = self._last_positions.get(path, 0)
+        self._last_positions[path] = max(position, last_position)
+
+        has_overtaken = position < last_position
+        has_changed_group = group != group_of_dead_letter
+        if group_of_dead_letter and (has_overtaken or has_changed_group):
+            self.broken_groups.add(group_of_dead_letter)
 
 
 def _group(record: Mapping[str, Any]) -> str:
@@ -145,50 +154,65 @@ def account(
     *sent* are the messages that SQS confirmed, *left* the identities in queues and archive. What a
     viewer who redrove the messages (*is_viewers*) leaves in the archive, or edits, is no fault.
     """
-    archived = left[FinalState.ARCHIVED]
-    redriven = journal.redriven.intersection(archived)
+    states: dict[str, FinalState] = {}
+    numbers: dict[FinalState, list[int]] = defaultdict(list)
+    for identity, message in sent.items():
+        state = _final_state(identity, journal, left)
+        states[identity] = state
+        numbers[state].append(message.number)
 
-    def state_of(identity: str) -> FinalState:
-        if not journal.processing_count[identity]:
-            return next((s for s, found in left.items() if identity in found), FinalState.LOST)
-        if identity in redriven:
-            return FinalState.REDRIVEN
-        return FinalState.REPLAYED if identity in journal.replayed else FinalState.AT_ONCE
-
-    states = {identity: state_of(identity) for identity in sent}
-    number = Counter(states.values())
-    faults = [
-        f"{state.value}: message "
-        f"{', '.join(str(sent[i].number) for i, s in states.items() if s is state)}."
-        for state in number
-        if state is FinalState.LOST or (state not in PROCESSED and not is_viewers)
-    ]
+    faults = []
+    for state, message_numbers in numbers.items():
+        is_unfinished = state not in PROCESSED and not is_viewers
+        if state is FinalState.LOST or is_unfinished:
+            faults.append(f"{state.value}: message {', '.join(map(str, message_numbers))}.")
     if journal.altered and not is_viewers:
         faults.append(f"altered on the way: {', '.join(sorted(journal.altered))}.")
     if journal.broken_groups:
         groups = ", ".join(sorted(journal.broken_groups))
         faults.append(f"dead letters came back out of order in: {groups}.")
+
+    archived = left[FinalState.ARCHIVED]
+    processing_count = journal.processing_count
     counts = {
         "sent": len(states),
-        "processed": sum(number[state] for state in PROCESSED),
+        "processed": sum(len(numbers[state]) for state in PROCESSED),
         "replayed": len(journal.replayed),
         "parked": len(sent.keys() & {*archived, *left[FinalState.PARKED]}),
-        "redriven": len(redriven),
-        "lost": number[FinalState.LOST],
+        "redriven": len(journal.redriven.intersection(archived)),
+        "lost": len(numbers[FinalState.LOST]),
         "altered": len(journal.altered),
-        "duplicates": sum(count - 1 for count in journal.processing_count.values()),
+        "duplicates": processing_count.total() - len(processing_count),
     }
     if any(message.group for message in sent.values()):
         counts["out_of_order"] = len(journal.broken_groups)
     return Account(states, counts, faults)
 
 
+def _final_state(
+    identity: str, journal: Journal, left: Mapping[FinalState, Collection[str]]
+) -> FinalState:
+    if journal.processing_count[identity]:
+        if identity in journal.redriven and identity in left[FinalState.ARCHIVED]:
+            return FinalState.REDRIVEN
+        return FinalState.REPLAYED if identity in journal.replayed else FinalState.AT_ONCE
+
+    for state, identities in left.items():
+        if identity in identities:
+            return state
+    return FinalState.LOST
+
+
 def read_archive(archive: Path) -> frozenset[str]:
     """Return the identity of every archived copy, without the product's reader."""
-    files = archive.glob("messages/drain_id=*/*.parquet")
-    tables = (pq.read_table(path, columns=["attributes"], partitioning=None) for path in files)
-    rows = (dict(own or ()) for table in tables for own in table["attributes"].to_pylist())
-    return frozenset(own[DEMO_ID]["string_value"] for own in rows if DEMO_ID in own)
+    identities = set[str]()
+    for path in archive.glob("messages/drain_id=*/*.parquet"):
+        table = pq.read_table(path, columns=["attributes"], partitioning=None)
+        for entries in table["attributes"].to_pylist():
+            attributes = dict(entries or ())
+            if DEMO_ID in attributes:
+                identities.add(attributes[DEMO_ID]["string_value"])
+    return frozenset(identities)
 
 
 def read_queue(queue: Queue, patience_seconds: float) -> frozenset[str]:

@@ -46,8 +46,10 @@ class Content:
     @property
     def own(self) -> tuple[str, Attributes]:
         """Body and attributes without the two that the product adds: these must not change."""
-        own = {n: a for n, a in self.attributes.items() if n not in (COUNTER, CONTEXT)}
-        return self.body, own
+        own_attributes = dict(self.attributes)
+        own_attributes.pop(COUNTER, None)
+        own_attributes.pop(CONTEXT, None)
+        return self.body, own_attributes
 
     @property
     def replay_count(self) -> int:
@@ -71,11 +73,11 @@ class Content:
 
 def from_record(record: Mapping[str, Any]) -> Content:
     """Read a Lambda record, where binary values are base64."""
-    values = {
-        name: (a["dataType"], a.get("stringValue") or base64.b64decode(a["binaryValue"]))
-        for name, a in record["messageAttributes"].items()
-    }
-    return Content(record["body"], values)
+    attributes: dict[str, tuple[str, str | bytes]] = {}
+    for name, attribute in record["messageAttributes"].items():
+        value = attribute.get("stringValue") or base64.b64decode(attribute["binaryValue"])
+        attributes[name] = (attribute["dataType"], value)
+    return Content(record["body"], attributes)
 
 
 class Trait(StrEnum):
@@ -115,15 +117,19 @@ class DemoMessage:
 
     def to_api(self) -> dict[str, Any]:
         """Return the parameters of SendMessage."""
-        attributes = {
-            name: {"DataType": type_, ["BinaryValue", "StringValue"][isinstance(value, str)]: value}
-            for name, (type_, value) in self.content.attributes.items()
+        attributes = {}
+        for name, (data_type, value) in self.content.attributes.items():
+            value_key = "StringValue" if isinstance(value, str) else "BinaryValue"
+            attributes[name] = {"DataType": data_type, value_key: value}
+
+        request: dict[str, Any] = {
+            "MessageBody": self.content.body,
+            "MessageAttributes": attributes,
         }
-        request = {"MessageBody": self.content.body, "MessageAttributes": attributes}
-        if self.group is None:
-            return request
-        fifo = {"MessageGroupId": self.group, "MessageDeduplicationId": self.identity}
-        return {**request, **fifo}
+        if self.group is not None:
+            request["MessageGroupId"] = self.group
+            request["MessageDeduplicationId"] = self.identity
+        return request
 
 
 def read_input(path: Path, limit: int) -> list[DemoMessage]:
@@ -138,6 +144,7 @@ def read_input(path: Path, limit: int) -> list[DemoMessage]:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+
     messages: list[DemoMessage] = []
     for number, line in enumerate(lines, start=1):
         try:
@@ -145,6 +152,7 @@ def read_input(path: Path, limit: int) -> list[DemoMessage]:
                 messages.append(DemoMessage.of(number, *_parse(line)))
         except (ValueError, RecursionError):
             raise InputError(f"{path}, line {number}: {_RULE}.") from None
+
     if not messages:
         raise InputError(f"{path} holds no message to send.")
     return messages[:limit]

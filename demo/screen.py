@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,38 +31,41 @@ def terminal_only(work: Path) -> Iterator[TextIO]:
     """Redirect file descriptors 1 and 2, and Python's output, to logs; yield the real output."""
     sys.stdout.flush()
     sys.stderr.flush()
-    kept, streams = [os.dup(1), os.dup(2)], (sys.stdout, sys.stderr)
+    descriptors = [os.dup(1), os.dup(2)]
+    streams = sys.stdout, sys.stderr
     out = os.fdopen(
         os.dup(1), "w", buffering=1, encoding=sys.stdout.encoding or "utf-8", errors="replace"
     )
+
     log = (work / FUNCTION_LOG).open("a", buffering=1, encoding="utf-8", errors="replace")
     with (work / "spark.log").open("a") as raw:
         os.dup2(raw.fileno(), 1)
         os.dup2(raw.fileno(), 2)
     sys.stdout = sys.stderr = log
+
     try:
         yield out
     finally:
         sys.stdout, sys.stderr = streams
-        for descriptor, original in enumerate(kept, start=1):
-            os.dup2(original, descriptor)
+        for number, descriptor in enumerate(descriptors, start=1):
+            os.dup2(descriptor, number)
         # The reader may have closed the pipe.
         with suppress(BrokenPipeError):
             out.close()
 
 
 class _OfThisThread(io.TextIOBase):
-    """A stream that keeps the text of the thread that made it, and passes on all other text."""
+    """A stream that collects the text of the thread that made it, and passes on all other text."""
 
     def __init__(self, others: TextIO) -> None:
-        self.kept = ""
+        self.text = ""
         self._thread = threading.get_ident()
         self._others = others
 
     def write(self, text: str) -> int:
         """Write *text*."""
         if threading.get_ident() == self._thread:
-            self.kept += text
+            self.text += text
         else:
             self._others.write(text)
         return len(text)
@@ -72,10 +76,10 @@ def lines_of(call: Callable[[], int]) -> tuple[int, list[str]]:
     streams = sys.stdout, sys.stderr
     sys.stdout = sys.stderr = mine = _OfThisThread(sys.stdout)
     try:
-        return call(), mine.kept.splitlines()
+        return call(), mine.text.splitlines()
     finally:
         sys.stdout, sys.stderr = streams
-        sys.stdout.write(mine.kept)
+        sys.stdout.write(mine.text)
 
 
 class Screen:
@@ -130,8 +134,7 @@ class Screen:
         """Print an event the first time it happens, in a colour that fits its text."""
         if text not in self._notified and not self._closing.is_set():
             self._notified.add(text)
-            is_good = text.endswith(("is processed", "is back"))
-            self.say(text, "green" if is_good else "red" if "fail" in text else "")
+            self.say(text, _style_of(text))
 
     def command(self, text: str) -> None:
         """Print a command line before it runs; a long one over several lines, as a shell has it."""
@@ -149,6 +152,12 @@ class Screen:
         return fill(text, self.console.width - 2, subsequent_indent=" " * indent, **options)
 
 
+def _style_of(event: str) -> str:
+    if event.endswith(("is processed", "is back")):
+        return "green"
+    return "red" if "fail" in event else ""
+
+
 def account_table(states: Mapping[str, FinalState], sent: Mapping[str, DemoMessage]) -> Table:
     """Return a table: a row per state and the sum. Unexpected states only if they occur."""
     table = Table(title="Every message that was sent", title_justify="left", min_width=60)
@@ -156,16 +165,24 @@ def account_table(states: Mapping[str, FinalState], sent: Mapping[str, DemoMessa
     for trait in Trait:
         table.add_column(trait.value, justify="right")
     table.add_column("all", justify="right", style="bold")
+
     for state in FinalState:
-        messages = [sent[i] for i, its_state in states.items() if its_state is state]
-        if messages or state in PROCESSED or state is FinalState.LOST:
-            style = "green" if state in PROCESSED else "bold red" if messages else "dim"
-            table.add_row(Text(state.value, style=style), *_counts(messages))
+        traits = Counter(sent[identity].trait for identity in states if states[identity] is state)
+        if state in PROCESSED:
+            style = "green"
+        elif traits:
+            style = "bold red"
+        elif state is FinalState.LOST:
+            style = "dim"
+        else:
+            continue
+        table.add_row(Text(state.value, style=style), *_cells(traits))
+
     table.add_section()
-    table.add_row("all", *_counts([*sent.values()]))
+    table.add_row("all", *_cells(Counter(message.trait for message in sent.values())))
     return table
 
 
-def _counts(messages: list[DemoMessage]) -> list[str]:
-    counts = [sum(m.trait is trait for m in messages) for trait in Trait]
-    return [str(count or "-") for count in [*counts, len(messages)]]
+def _cells(traits: Counter[Trait]) -> list[str]:
+    counts = [*(traits[trait] for trait in Trait), traits.total()]
+    return [str(count or "-") for count in counts]

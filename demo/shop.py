@@ -48,34 +48,41 @@ def invent(count: int, seed: int, share: float = BROKEN_SHARE) -> list[DemoMessa
     """Generate *count* events, of which a *share* has a bug; the same ones for the same *seed*."""
     rng = random.Random(seed)
     # Bugs alternate, so that even a few messages have all of them.
-    numbers = rng.sample(range(1, count + 1), broken_count(count, share))
-    broken = dict(zip(numbers, cycle(_WITH_BUG)))
-    return [_invent(n, broken.get(n), rng, share) for n in range(1, count + 1)]
+    broken_numbers = rng.sample(range(1, count + 1), broken_count(count, share))
+    makers = dict(zip(broken_numbers, cycle(_WITH_BUG)))
+    return [_invent(number, makers.get(number), rng, share) for number in range(1, count + 1)]
 
 
 def _invent(number: int, with_bug: _Make | None, rng: random.Random, share: float) -> DemoMessage:
     if with_bug:
-        event, trait = with_bug(rng), Trait.BROKEN
+        event = with_bug(rng)
     elif rng.random() < _PAYMENTS_SHARE / (1 - share):
-        event, trait = _payment(rng), Trait.PLAIN
+        event = _payment(rng)
     else:
-        plain: tuple[_Make, ...] = (_order, _shipment)
-        event, trait = rng.choice(plain)(rng), Trait.PLAIN
+        make: _Make = rng.choice((_order, _shipment))
+        event = make(rng)
+
     attributes: dict[str, tuple[str, str | bytes]] = {
         "event-type": ("String", event["type"]),
         "schema-version": ("Number", "2"),
         "signature": ("Binary.hmac", rng.randbytes(16)),
     }
     body = json.dumps({"event_id": f"ev-{rng.randrange(16**8):08x}", **event}, ensure_ascii=False)
+    trait = Trait.BROKEN if with_bug else Trait.PLAIN
     return DemoMessage.of(number, body, attributes, trait)
 
 
 def _order(rng: random.Random) -> dict[str, Any]:
     country = rng.choice(list(_CURRENCIES))
-    lines: list[dict[str, Any]] = [
-        {"item": item, "quantity": rng.randint(1, 3), "price_cents": rng.randrange(299, 9999)}
-        for item in rng.sample(_ITEMS, rng.randint(1, 3))
-    ]
+
+    lines = []
+    total_cents = 0
+    for name in rng.sample(_ITEMS, rng.randint(1, 3)):
+        quantity = rng.randint(1, 3)
+        price_cents = rng.randrange(299, 9999)
+        lines.append({"item": name, "quantity": quantity, "price_cents": price_cents})
+        total_cents += quantity * price_cents
+
     return {
         "type": "order.placed",
         "order_id": rng.randrange(100_000, 999_999),
@@ -86,7 +93,7 @@ def _order(rng: random.Random) -> dict[str, Any]:
         },
         "currency": _CURRENCIES[country],
         "lines": lines,
-        "total_cents": sum(line["quantity"] * line["price_cents"] for line in lines),
+        "total_cents": total_cents,
     }
 
 
@@ -112,8 +119,9 @@ def _shipment(rng: random.Random) -> dict[str, Any]:
 
 def _changed(rng: random.Random, make: _Make, **changes: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
     event = make(rng)
-    merged = {n: event[n] | c if isinstance(c, dict) else c for n, c in changes.items()}
-    return event | merged
+    for name, change in changes.items():
+        event[name] = event[name] | change if isinstance(change, dict) else change
+    return event
 
 
 _new_app = partial(_changed, make=_order, client={"version": NEW_VERSION})
@@ -121,8 +129,18 @@ _croatia = partial(_changed, make=_order, customer={"country": "HR"})
 _with_unit = partial(_changed, make=_shipment, weight_grams="850 g")
 _invoice = partial(_changed, make=_payment, method="invoice")
 _WITH_BUG: tuple[_Make, ...] = (
-    *(_new_app, _croatia, _with_unit, _invoice, _new_app, _croatia),
-    *(_new_app, _croatia, _new_app, _new_app, _croatia, _new_app),
+    _new_app,
+    _croatia,
+    _with_unit,
+    _invoice,
+    _new_app,
+    _croatia,
+    _new_app,
+    _croatia,
+    _new_app,
+    _new_app,
+    _croatia,
+    _new_app,
 )
 """Used in turn. Orders fail for two reasons, so that the analysis can compare orders."""
 
@@ -135,8 +153,14 @@ def select_failures(
     Messages whose bodies begin alike have a bug together, because a real bug hits a kind.
     """
     ranked = sorted(messages, key=lambda message: message.content.body)
-    broken = {m.number for m in ranked[: broken_count(len(messages), share)]}
-    return [replace(m, trait=Trait.BROKEN if m.number in broken else Trait.PLAIN) for m in messages]
+    count = broken_count(len(messages), share)
+    broken_numbers = {message.number for message in ranked[:count]}
+
+    selected = []
+    for message in messages:
+        trait = Trait.BROKEN if message.number in broken_numbers else Trait.PLAIN
+        selected.append(replace(message, trait=trait))
+    return selected
 
 
 def in_groups(messages: Sequence[DemoMessage]) -> list[DemoMessage]:
@@ -145,14 +169,17 @@ def in_groups(messages: Sequence[DemoMessage]) -> list[DemoMessage]:
     About seven messages are a group, and 3 to 20 groups. Only a quarter of the groups has messages
     with a bug: such a message blocks its group, and the other groups show that they continue.
     """
-    count = min(20, max(3, len(messages) // 7))
+    group_count = min(20, max(3, len(messages) // 7))
+    broken_group_count = max(1, group_count // 4)
 
-    def number(message: DemoMessage) -> int:
-        reach = max(1, count // 4) if message.trait is Trait.BROKEN else count
+    grouped = []
+    for message in messages:
         body = message.content.body.encode(errors="surrogatepass")
-        return int.from_bytes(hashlib.sha256(body).digest()) % reach + 1
-
-    return [replace(m, group=f"customer-{number(m):02d}") for m in messages]
+        digest = int.from_bytes(hashlib.sha256(body).digest())
+        is_broken = message.trait is Trait.BROKEN
+        number = digest % (broken_group_count if is_broken else group_count) + 1
+        grouped.append(replace(message, group=f"customer-{number:02d}"))
+    return grouped
 
 
 class Shop:
@@ -177,6 +204,7 @@ class Shop:
             if message.trait is Trait.BROKEN and not self._is_fixed:
                 raise LookupError(f"no rule for what message {message.number} holds")
             return
+
         event: dict[str, Any] = json.loads(message.content.body)
         match event["type"]:
             case "order.placed":
@@ -193,7 +221,8 @@ class Shop:
 
     def fix(self) -> str:
         """Fix every bug and end the outage; return what was fixed."""
-        self._is_fixed, self._is_up_from = True, 0
+        self._is_fixed = True
+        self._is_up_from = 0
         if self._is_own:
             return "the bugs in the consumer are fixed"
         return (
