@@ -13,6 +13,7 @@ from pathlib import Path
 from demo import ROOT, DemoError, InputError
 
 DEFAULT_FOLDER = ROOT / ".demo"
+_DEFAULT_MESSAGES = 150
 _MAX_MESSAGES = 500
 
 _DESCRIPTION = """\
@@ -71,19 +72,47 @@ def parse_options(argv: Sequence[str] | None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    add = parser.add_argument
-    add("--queue", choices=("standard", "fifo"), default="standard", help="(default standard)")
-    add("--console", action="store_true", help="leave the rest to you once the bugs are fixed")
-    limit = (
-        f"1 to {_MAX_MESSAGES} (default 150); with --input the first N, by default {_MAX_MESSAGES}"
+    parser.add_argument(
+        "--queue",
+        choices=("standard", "fifo"),
+        default="standard",
+        help="(default standard)",
     )
-    add("--messages", type=_count, metavar="N", help=f"send N messages, {limit}")
-    add("--seed", type=int, default=1, metavar="N", help="of the generated messages (default 1)")
-    add("--input", type=Path, metavar="PATH", help="send your own messages, as JSON lines")
-    folder = "an empty or new folder for archive, report and logs (default .demo, always emptied)"
-    add("--keep", type=Path, metavar="DIR", help=folder)
+    parser.add_argument(
+        "--console",
+        action="store_true",
+        help="leave the rest to you once the bugs are fixed",
+    )
+    parser.add_argument(
+        "--messages",
+        type=_count,
+        metavar="N",
+        help=f"send N messages, 1 to {_MAX_MESSAGES} (default {_DEFAULT_MESSAGES}); with --input "
+        f"the first N, by default {_MAX_MESSAGES}",
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=1,
+        metavar="N",
+        help="of the generated messages (default 1)",
+    )
+    parser.add_argument(
+        "--input",
+        type=Path,
+        metavar="PATH",
+        help="send your own messages, as JSON lines",
+    )
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        metavar="DIR",
+        help="an empty or new folder for archive, report and logs (default .demo, always emptied)",
+    )
+
     options = parser.parse_args(argv)
-    options.messages = options.messages or (_MAX_MESSAGES if options.input else 150)
+    if options.messages is None:
+        options.messages = _MAX_MESSAGES if options.input else _DEFAULT_MESSAGES
     return options
 
 
@@ -101,14 +130,10 @@ def work_folder(folder: Path | None) -> Iterator[Path]:
         InputError: the folder is not empty or not a folder, or another run uses it.
     """
     if folder is not None:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            if any(folder.iterdir()):
-                raise InputError(f"--keep {folder}: must be empty or new.")
-        except OSError as error:
-            raise InputError(f"--keep {folder}: {error.strerror}.") from None
+        _make_empty(folder)
         yield folder.resolve()
         return
+
     DEFAULT_FOLDER.mkdir(exist_ok=True)
     with (DEFAULT_FOLDER / "lock").open("w") as lock:
         try:
@@ -117,10 +142,20 @@ def work_folder(folder: Path | None) -> Iterator[Path]:
             raise InputError(
                 f"Another demo uses {DEFAULT_FOLDER}: wait for its end, or give --keep DIR."
             ) from None
+
         run = DEFAULT_FOLDER / "run"
         shutil.rmtree(run, ignore_errors=True)
         run.mkdir()
         yield run
+
+
+def _make_empty(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise InputError(f"--keep {folder}: must be empty or new.")
+    except OSError as error:
+        raise InputError(f"--keep {folder}: {error.strerror}.") from None
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.machinery import SourceFileLoader
-from itertools import groupby
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -69,17 +68,22 @@ class Functions:
     on_breaker_opened: Callable[[], object]
 
     def __post_init__(self) -> None:
-        """Select a message without a bug and one with, whose steps are shown."""
-        firsts = {m.trait: m for m in reversed([*self.messages.values()])}
+        """Select the first message without a bug and the first with one; their steps are shown."""
         self._breakers: dict[QueueAddress, BreakerWorker] = {}
-        self._followed = {m.identity: m.number for m in firsts.values()}
+
+        firsts: dict[Trait, DemoMessage] = {}
+        for message in self.messages.values():
+            firsts.setdefault(message.trait, message)
+        self._followed = {message.identity: message.number for message in firsts.values()}
+
         plain = firsts.get(Trait.PLAIN)
         # On FIFO queues SQS would remove the second copy.
         self._to_deliver_twice = plain.identity if plain and not plain.group else None
 
     def consumer(self) -> Handler:
         """Load the sample consumers, as new environments, with the shop's work."""
-        sample, of_payments = cold_start("sample_consumer"), cold_start("sample_consumer")
+        sample = cold_start("sample_consumer")
+        of_payments = cold_start("sample_consumer")
         of_payments.recorder.write = None
         results: dict[str, str] = {}
 
@@ -92,29 +96,43 @@ class Functions:
                 results[record.message_id] = f"fails: {type(error).__name__}: {error}"
                 self._log_error(record.message_id)
                 raise
+
             results[record.message_id] = "is processed"
             self.journal.processed(content)
 
         def consume(event: Mapping[str, Any], context: object) -> object:
             results.clear()
-            for record in event["Records"]:
+            records = event["Records"]
+            for record in records:
                 self.journal.received(record)
+
+            payments = [record for record in records if _is_payment(record)]
+            others = [record for record in records if not _is_payment(record)]
             failed = frozenset[str]()
-            for is_theirs, part in groupby(sorted(event["Records"], key=_is_payment), _is_payment):
-                consumer = of_payments if is_theirs else sample
-                failed |= failed_ids(consumer.lambda_handler({"Records": [*part]}, context))
-            for record in event["Records"]:
-                number = self._followed.get(from_record(record).identity)
-                if number and record["attributes"]["ApproximateReceiveCount"] == "1":
-                    skipped = "is skipped: processed before"
-                    if record["messageId"] in failed:
-                        skipped = "has to wait"
-                    result = results.get(record["messageId"], skipped)
-                    self.notify(f"message {number} {_arrival(record)}, and {result}")
-            return {"batchItemFailures": [{"itemIdentifier": one} for one in failed]}
+            for consumer, batch in ((sample, others), (of_payments, payments)):
+                if batch:
+                    failed |= failed_ids(consumer.lambda_handler({"Records": batch}, context))
+
+            for record in records:
+                self._show_arrival(record, results, failed)
+            return {"batchItemFailures": [{"itemIdentifier": failed_id} for failed_id in failed]}
 
         sample.work = of_payments.work = work
         return consume
+
+    def _show_arrival(
+        self, record: Mapping[str, Any], results: Mapping[str, str], failed: frozenset[str]
+    ) -> None:
+        """Show the first receive of a followed message, and its result."""
+        number = self._followed.get(from_record(record).identity)
+        if not number or record["attributes"]["ApproximateReceiveCount"] != "1":
+            return
+
+        message_id = record["messageId"]
+        # Without a result the work was not called for it.
+        skipped = "has to wait" if message_id in failed else "is skipped: processed before"
+        result = results.get(message_id, skipped)
+        self.notify(f"message {number} {_arrival(record)}, and {result}")
 
     def _log_error(self, message_id: str) -> None:
         text = f"[ERROR]\tfailed {message_id}\n{traceback.format_exc()}"
@@ -128,14 +146,17 @@ class Functions:
         for log_handler in function.logger.handlers:
             if isinstance(log_handler, logging.StreamHandler):
                 log_handler.setStream(sys.stdout)
+
         wire = function.wired_replayer
         function.wired_replayer = cache(lambda: self._with_breaker(wire()))
 
         def replay(event: Mapping[str, Any], context: object) -> object:
             for record in event["Records"]:
                 self.journal.dead_lettered(record)
+
             answer: object = function.lambda_handler(event, context)
             failed = failed_ids(answer)
+
             for record in event["Records"]:
                 content = from_record(record)
                 number = self._followed.get(content.identity)
@@ -145,8 +166,11 @@ class Functions:
                         f"SQS delivers message {number} to the replay Lambda twice, as it may"
                     )
                     function.lambda_handler({"Records": [record]}, context)
-                if number and (state := _state(record, is_left=record["messageId"] in failed)):
+
+                state = _state(record, is_left=record["messageId"] in failed)
+                if number and state:
                     self.notify(f"message {number} {state}")
+
             return answer
 
         return replay
@@ -166,11 +190,13 @@ class Functions:
             full_hold_seconds=(2, 2) if queue.is_fifo else (0, 2),
             hold_limit_seconds=(60, 61),
         )
+
         # moto on a busy machine is slower than the 0.3 s that the product waits for DynamoDB. As in
         # the product, a call is not repeated, because it would count twice.
         retries: Any = {"mode": "standard", "total_max_attempts": 1}
         client = boto3.client("dynamodb", config=Config(read_timeout=5, retries=retries))
         metrics: Any = boto3.client("cloudwatch")
+
         worker = BreakerWorker(
             _Breaker(client, FAILURE_TABLE, queue.name, _now_seconds, self._show),
             rules,
@@ -185,7 +211,8 @@ class Functions:
     def stop_breaker(self) -> None:
         """End the circuit breaker and its limit: later, bugs alone would be an outage for it."""
         while self._breakers:
-            key = {"message_id": {"S": f"breaker#{self._breakers.popitem()[0].name}"}}
+            queue, _ = self._breakers.popitem()
+            key = {"message_id": {"S": f"breaker#{queue.name}"}}
             boto3.client("dynamodb").delete_item(TableName=FAILURE_TABLE, Key=key)
 
     def _show(self, update: Update) -> None:
@@ -232,15 +259,18 @@ def _now_seconds() -> int:
 
 def _arrival(record: Mapping[str, Any]) -> str:
     """Describe how a message came to the consumer."""
-    content, system = from_record(record), record["attributes"]
+    content = from_record(record)
     if content.has_plan:
         return "is back, redriven"
     if not content.replay_count:
         return "arrives"
+
+    arrival = f"is back, replay {content.replay_count}"
+    system = record["attributes"]
+    if "MessageGroupId" in system:
+        return arrival  # On FIFO its wait was in the DLQ.
     wait_ms = int(system["ApproximateFirstReceiveTimestamp"]) - int(system["SentTimestamp"])
-    # On FIFO its wait was in the DLQ.
-    wait = "" if "MessageGroupId" in system else f", after {wait_ms / 1000:.0f} s"
-    return f"is back, replay {content.replay_count}{wait}"
+    return f"{arrival}, after {wait_ms / 1000:.0f} s"
 
 
 def _state(record: Mapping[str, Any], *, is_left: bool) -> str | None:
@@ -248,8 +278,11 @@ def _state(record: Mapping[str, Any], *, is_left: bool) -> str | None:
     content = from_record(record)
     if is_left:
         group = record["attributes"].get("MessageGroupId")
-        wait = f"waits in the DLQ after {counted(content.replay_count, 'replay')}, in order"
-        return f"{wait} with its group, {group}" if group else None
+        if not group:
+            return None
+        replays = counted(content.replay_count, "replay")
+        return f"waits in the DLQ after {replays}, in order with its group, {group}"
+
     if content.is_unproven:
         return "came back from a step of the ramp: it is parked at once"
     if content.replay_count < MAX_ATTEMPTS:

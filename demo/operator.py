@@ -24,7 +24,8 @@ from dlq.cli.verb import DONE, INTERRUPTED, NOT_ALL_SENT, STOPPED
 from dlq.console.jobs import MOST_STOPS, Jobs
 from dlq.figures import counted
 
-_SHOWN, _TRIES = 2, 5
+_SHOWN_DECISIONS = 2
+_MAX_RAMP_RUNS = 5
 
 _ON_SPARK = ("--engine", "spark")
 """So few messages would need no Spark: the demo shows the job that thousands need."""
@@ -40,7 +41,8 @@ class Operator:
     """
 
     def __init__(self, screen: Screen, work: Path, queues: Queues) -> None:
-        self._screen, self._queues = screen, queues
+        self._screen = screen
+        self._queues = queues
         self.logs: tuple[str, ...] = ()
         self._archive = ("--archive", str(work / "archive"))
         self._executor = ThreadPoolExecutor(1)
@@ -63,42 +65,52 @@ class Operator:
 
     def collect(self) -> None:
         """Archive and analyze the parked messages; show what was moved, and how many wait."""
-        # The local server answers short polls in full.
-        url = self._queues.parked.url
-        words = (
+        _, lines = self._run(
+            "collect",
             "--parked-queue-url",
-            url,
+            self._queues.parked.url,
             *self._archive,
+            # The local server answers short polls in full.
             "--wait-seconds",
             "0",
             *self.logs,
             *_ON_SPARK,
         )
-        lines = self._run("collect", *words)[1]
-        end = next((n for n, line in enumerate(lines) if " pending in " in line), len(lines))
-        self._quote(lines[: end + 1])
+        shown = []
+        for line in lines:
+            shown.append(line)
+            if " pending in " in line:
+                break
+        self._quote(shown)
 
     def read_logs(self, log: Path) -> None:
         """Analyze again, now and later with the errors in the file *log*."""
         self.logs = ("--logs", str(log))
-        lines = self._run("collect", "--only", "analyze", *self._archive, *self.logs, *_ON_SPARK)[1]
+        words = ("--only", "analyze", *self._archive, *self.logs, *_ON_SPARK)
+        _, lines = self._run("collect", *words)
         self._quote([line for line in lines if " in the logs" in line])
 
     def list_groups(self) -> None:
         """Show the groups of the newest analysis."""
-        self._quote(self._run("groups", *self._archive)[1])
+        _, lines = self._run("groups", *self._archive)
+        self._quote(lines)
 
     def approve(self) -> None:
         """Decide to redrive every group; show only the first commands."""
         _, answer = self._run_silently("groups", *self._archive, "--json")
         groups = json.loads("\n".join(answer))["groups"]
-        left = [group["group_id"] for group in groups if group["action"] == "leave"]
-        for group_id in left[:_SHOWN]:
-            self._quote(self._run("decide", *self._archive, group_id, "redrive")[1])
-        for group_id in left[_SHOWN:]:
+        undecided_ids = [group["group_id"] for group in groups if group["action"] == "leave"]
+
+        for group_id in undecided_ids[:_SHOWN_DECISIONS]:
+            _, lines = self._run("decide", *self._archive, group_id, "redrive")
+            self._quote(lines)
+
+        silent_ids = undecided_ids[_SHOWN_DECISIONS:]
+        for group_id in silent_ids:
             self._run_silently("decide", *self._archive, group_id, "redrive")
-        if more := len(left[_SHOWN:]):
-            self._screen.say(f"and the same for {counted(more, 'more group')}", "green")
+        if silent_ids:
+            more = counted(len(silent_ids), "more group")
+            self._screen.say(f"and the same for {more}", "green")
 
     def redrive(self, reason: str = "") -> int:
         """Redrive the plan by ramp, or without a *reason* only show what would be sent.
@@ -106,21 +118,32 @@ class Operator:
         Where a slow machine leaves a step without a verdict, the same command goes on. Return its
         last exit code.
         """
-        words = [*self._archive, *_ON_SPARK, "--ramp", "--main-queue-url", self._queues.main.url]
-        words += ["--parked-queue-url", self._queues.parked.url, "--failure-table", FAILURE_TABLE]
+        words = [
+            *self._archive,
+            *_ON_SPARK,
+            "--ramp",
+            "--main-queue-url",
+            self._queues.main.url,
+            "--parked-queue-url",
+            self._queues.parked.url,
+            "--failure-table",
+            FAILURE_TABLE,
+        ]
         if not reason:
             _, lines = self._run("redrive", *words)
             self._quote(lines[-2:])
             return DONE
+
         words += ["--reason", reason, "--execute"]
         exit_codes = (DONE, STOPPED, NOT_ALL_SENT)
-        for _ in range(_TRIES):
+        for _ in range(_MAX_RAMP_RUNS):
             exit_code, lines = self._run("redrive", *words, exit_codes=exit_codes)
             self._quote(lines)
             if exit_code != NOT_ALL_SENT:
                 return exit_code
             self._screen.say("exit code 4: not all is sent yet; the same command goes on", "yellow")
-        raise DemoError(f"the ramp did not end in {_TRIES} runs")
+
+        raise DemoError(f"the ramp did not end in {_MAX_RAMP_RUNS} runs")
 
     def _quote(self, lines: Sequence[str]) -> None:
         """Show lines up to the hints."""
@@ -132,9 +155,11 @@ class Operator:
     ) -> tuple[int, list[str]]:
         # Of addresses and paths only the end.
         self._screen.command(re.sub(r"\S+/", "", shlex.join(["dlq", verb, *words])))
+
         exit_code, lines = self._run_silently(verb, *words)
         if exit_code not in exit_codes:
-            raise DemoError(f"{verb} ended with exit code {exit_code}: {(lines or [''])[-1]}")
+            last_line = lines[-1] if lines else ""
+            raise DemoError(f"{verb} ended with exit code {exit_code}: {last_line}")
         return exit_code, lines
 
     def _run_silently(self, verb: str, *words: str) -> tuple[int, list[str]]:
@@ -142,6 +167,7 @@ class Operator:
         fault = self._session and self._session.exception()
         if fault:
             raise DemoError(f"Spark could not start ({fault}); is Java 17 or later here?")
+
         from dlq.cli.command import main  # noqa: PLC0415 - loads slowly
 
         try:
@@ -150,6 +176,7 @@ class Operator:
             # Raised as DemoError, so that the account is still made after an error of the job.
             traceback.print_exc()
             raise DemoError(f"{verb} broke: {type(error).__name__}: {error}") from error
+
         if exit_code == INTERRUPTED:
             raise KeyboardInterrupt
         return exit_code, lines
@@ -173,11 +200,27 @@ def _start_session() -> None:
 
 def open_console(work: Path, queues: Queues, screen: Screen) -> None:
     """Start the console, show its address, and wait for Ctrl-C, or until the console ends."""
-    archive, state = str(work / "archive"), {"XDG_STATE_HOME": str(work / "state")}
-    words = ["--main-queue-url", queues.main.url, "--dlq-url", queues.dlq.url]
-    words += ["--parked-queue-url", queues.parked.url, "--failure-table", FAILURE_TABLE]
+    archive = str(work / "archive")
+    state = {"XDG_STATE_HOME": str(work / "state")}
+    command = [
+        sys.executable,
+        "-m",
+        "dlq",
+        "console",
+        "--archive",
+        archive,
+        "--main-queue-url",
+        queues.main.url,
+        "--dlq-url",
+        queues.dlq.url,
+        "--parked-queue-url",
+        queues.parked.url,
+        "--failure-table",
+        FAILURE_TABLE,
+        "--no-browser",
+    ]
     process = subprocess.Popen(
-        [sys.executable, "-m", "dlq", "console", "--archive", archive, *words, "--no-browser"],
+        command,
         cwd=ROOT,
         env={**os.environ, **state},
         stdin=subprocess.DEVNULL,
@@ -186,6 +229,7 @@ def open_console(work: Path, queues: Queues, screen: Screen) -> None:
         # Ctrl-C must reach the demo, which then ends the console.
         start_new_session=True,
     )
+
     try:
         for line in process.stdout or ():
             screen.say(line.strip(), "green")
@@ -195,8 +239,13 @@ def open_console(work: Path, queues: Queues, screen: Screen) -> None:
         process.terminate()
         process.wait()
         # What the console started goes on without it, but the local queues end with the demo.
-        jobs, deadline = Jobs.of(archive, state), time.monotonic() + 30
-        while running := [job.job_id for job in jobs.all() if job.is_running]:
-            for job_id in running:
-                jobs.stop(job_id, 1 if time.monotonic() < deadline else MOST_STOPS)
-            time.sleep(0.2)
+        _stop(Jobs.of(archive, state))
+
+
+def _stop(jobs: Jobs) -> None:
+    """Stop the running jobs and wait for their end; a second request, after 30 s, ends at once."""
+    deadline = time.monotonic() + 30
+    while running := [job for job in jobs.all() if job.is_running]:
+        for job in running:
+            jobs.stop(job.job_id, 1 if time.monotonic() < deadline else MOST_STOPS)
+        time.sleep(0.2)

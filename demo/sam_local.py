@@ -30,7 +30,7 @@ EVENTS = ROOT / "events"
 _BUILD = ROOT / ".aws-sam" / "build"
 _SAM = ROOT / ".tools" / "sam" / "bin" / "sam"
 _FUNCTION = "ReplayFunction"
-_QUEUES = {"main": "MAIN_QUEUE_URL", "dlq": "DLQ_URL", "parked": "PARKED_QUEUE_URL"}
+_QUEUE_VARIABLES = {"main": "MAIN_QUEUE_URL", "dlq": "DLQ_URL", "parked": "PARKED_QUEUE_URL"}
 _SESSION = boto3.Session("local", "local", region_name="us-east-1")
 
 
@@ -39,17 +39,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m demo.sam_local", description=__doc__)
     parser.add_argument("events", nargs="*", metavar="EVENT", help=f"of {', '.join(event_names())}")
     options = parser.parse_args(argv)
+
     try:
         with reachable_server() as url:
             for name in options.events or event_names():
                 answer, arrivals = try_event(name, url)
-                lines = [f"{queue:<8}{_describe(m)}" for queue, ms in arrivals.items() for m in ms]
-                lines += [f"left    {one['itemIdentifier']}" for one in answer["batchItemFailures"]]
-                sys.stdout.write("\n  ".join([name, *lines]) + "\n")
+                _print_result(name, answer, arrivals)
     except DemoError as error:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0
+
+
+def _print_result(
+    name: str, answer: Mapping[str, Any], arrivals: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> None:
+    """Print what the function sent to each queue, and which messages it left in theirs."""
+    sys.stdout.write(f"{name}\n")
+    for queue, records in arrivals.items():
+        for record in records:
+            sys.stdout.write(f"  {queue:<8}{_describe(record)}\n")
+    for failure in answer["batchItemFailures"]:
+        sys.stdout.write(f"  left    {failure['itemIdentifier']}\n")
 
 
 def event_names() -> list[str]:
@@ -77,25 +88,30 @@ def try_event(name: str, server: str) -> tuple[Mapping[str, Any], dict[str, list
     """
     if not (_BUILD / "template.yaml").is_file():
         raise DemoError("Nothing is built; run make build first.")
+
     environment = EVENTS / ("env-fifo.json" if name.startswith("fifo") else "env.json")
     variables = json.loads(environment.read_text(encoding="utf-8"))[_FUNCTION]
+
     client = _SESSION.client("sqs", endpoint_url=server)
-    queues = {
-        queue: create_queue(client, variables[variable].rpartition("/")[2], 30)
-        for queue, variable in _QUEUES.items()
-    }
+    queues = {}
+    for role, variable in _QUEUE_VARIABLES.items():
+        queue_name = variables[variable].rpartition("/")[2]
+        queues[role] = create_queue(client, queue_name, visibility_seconds=30)
     for queue in queues.values():
         _take(queue)
+
     variables["AWS_ENDPOINT_URL"] = server.replace(*_hosts())
     variables["BACKOFF_CAP_SECONDS"] = "0"
     text, log = _invoke(EVENTS / f"{name}.json", variables)
+
     try:
         answer = json.loads(text)
     except ValueError as error:
         raise DemoError(f"The function gave no answer:\n{log}") from error
     if "errorMessage" in answer:
         raise DemoError(f"The function failed: {answer}\n{log}")
-    return answer, {name: _take(queue) for name, queue in queues.items()}
+
+    return answer, {role: _take(queue) for role, queue in queues.items()}
 
 
 def architecture() -> str:
@@ -117,14 +133,18 @@ def _describe(record: Mapping[str, Any]) -> str:
     content = from_record(record)
     _, context = content.attributes.get(CONTEXT, ("", ""))
     reason = ReplayContext.from_json(str(context)).reason if context else None
-    count = content.replay_count
-    return f"parked: {reason}" if reason else f"replay {count}" if count else "as it was"
+    if reason:
+        return f"parked: {reason}"
+    if content.replay_count:
+        return f"replay {content.replay_count}"
+    return "as it was"
 
 
 def _hosts() -> tuple[str, str]:
     """Return where a server must listen for a container, and the container's name for that."""
     if sys.platform != "linux":
         return "127.0.0.1", "host.docker.internal"  # of Docker Desktop
+
     (network,) = json.loads(_run(["docker", "network", "inspect", "bridge"], {}).stdout)
     addresses = network["IPAM"]["Config"][0]
     gateway = addresses.get("Gateway") or str(ip_network(addresses["Subnet"])[1])
@@ -137,17 +157,32 @@ def _invoke(event: Path, variables: Mapping[str, str]) -> tuple[str, str]:
         env_vars = Path(folder, "env.json")
         env_vars.write_text(json.dumps({_FUNCTION: variables}), encoding="utf-8")
         command = [
-            *(str(_SAM), "local", "invoke", _FUNCTION, "--template", str(_local_template())),
-            *("--event", str(event), "--env-vars", str(env_vars)),
+            str(_SAM),
+            "local",
+            "invoke",
+            _FUNCTION,
+            "--template",
+            str(_local_template()),
+            "--event",
+            str(event),
+            "--env-vars",
+            str(env_vars),
             # An image of another architecture would need emulation.
-            *("--parameter-overrides", f"Architecture={architecture()}"),
+            "--parameter-overrides",
+            f"Architecture={architecture()}",
             *os.environ.get("SAM_LOCAL_OPTIONS", "").split(),
         ]
-        aws = dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "local")
-        aws |= dict.fromkeys(("AWS_REGION", "AWS_DEFAULT_REGION"), "us-east-1")
-        # Without an endpoint, sam calls STS and waits until that times out.
-        aws |= {"AWS_ENDPOINT_URL": variables["AWS_ENDPOINT_URL"], "SAM_CLI_TELEMETRY": "0"}
-        finished = _run(command, aws)
+        environment = {
+            "AWS_ACCESS_KEY_ID": "local",
+            "AWS_SECRET_ACCESS_KEY": "local",
+            "AWS_REGION": "us-east-1",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            # Without an endpoint, sam calls STS and waits until that times out.
+            "AWS_ENDPOINT_URL": variables["AWS_ENDPOINT_URL"],
+            "SAM_CLI_TELEMETRY": "0",
+        }
+        finished = _run(command, environment)
+
     # sam exits with 0 even if the function failed. The last line is the answer.
     return finished.stdout.strip().rpartition("\n")[2], finished.stderr
 

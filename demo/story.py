@@ -19,12 +19,22 @@ from demo.messages import DemoMessage, read_input
 from demo.operator import Operator, open_console
 from demo.screen import FUNCTION_LOG, Screen, account_table, terminal_only
 from demo.shop import BROKEN_SHARE, FIFO_BROKEN_SHARE, Shop, in_groups, invent, select_failures
-from demo.world import MAIN_MAX_RECEIVE_COUNT, MAX_ATTEMPTS, create_queues, local_aws, poll
+from demo.world import (
+    MAIN_MAX_RECEIVE_COUNT,
+    MAX_ATTEMPTS,
+    Handler,
+    Queue,
+    create_queues,
+    local_aws,
+    poll,
+)
 from dlq.cli.verb import STOPPED
 from dlq.figures import counted
 
 # A heartbeat, a backoff and a visibility timeout end within this time.
 _PATIENCE_SECONDS = 150
+
+_SETTLED_CHECKS = 3
 
 
 def play(options: argparse.Namespace, work: Path) -> int:
@@ -40,6 +50,7 @@ def play(options: argparse.Namespace, work: Path) -> int:
         messages = select_failures(read_input(options.input, options.messages), share)
     if options.queue == "fifo":
         messages = in_groups(messages)
+
     with ExitStack() as stack:
         screen = Screen(stack.enter_context(terminal_only(work)))
         screen.note("Starting an SQS server on this machine ...")
@@ -48,7 +59,9 @@ def play(options: argparse.Namespace, work: Path) -> int:
         stack.callback(run.stop)
         stack.enter_context(screen.watching(run.line))
         result = run.play()
-    sys.stderr.writelines(f"{fault}\n" for fault in result.faults)
+
+    for fault in result.faults:
+        sys.stderr.write(f"{fault}\n")
     counts = {**result.counts, "seconds": round(screen.elapsed_seconds, 1)}
     sys.stdout.write(json.dumps(counts) + "\n")
     sys.stdout.flush()
@@ -66,30 +79,42 @@ class Run:
         screen: Screen,
     ) -> None:
         self.sent: dict[str, DemoMessage] = {}
-        self._options, self._messages, self._work = options, messages, work
-        self._screen, self._is_fifo = screen, options.queue == "fifo"
+        self._options = options
+        self._messages = messages
+        self._work = work
+        self._screen = screen
+        self._is_fifo = options.queue == "fifo"
+        self._log = work / "consumers.jsonl"
+        self._report = Path()
+        self._returned: list[int] = []
+
         self._queues = create_queues(is_fifo=self._is_fifo)
         self._operator = Operator(screen, work, self._queues)
-        by_identity = {m.identity: m for m in messages}
+        self._shop = Shop(screen.notify_once, is_own=options.input is not None)
+        by_identity = {message.identity: message for message in messages}
         self._journal = Journal(by_identity)
-        notify = screen.notify_once
-        self._shop = Shop(notify, is_own=options.input is not None)
-        # While there is a limit the functions have little to do: their cores are free.
-        start_spark = self._operator.start_spark
-        self._log, self._report = work / "consumers.jsonl", Path()
-        functions = Functions(
-            by_identity, self._log, self._shop, self._journal, notify, start_spark
+        self._functions = Functions(
+            messages=by_identity,
+            log=self._log,
+            shop=self._shop,
+            journal=self._journal,
+            notify=screen.notify_once,
+            # While there is a limit the functions have little to do: their cores are free.
+            on_breaker_opened=self._operator.start_spark,
         )
-        self._functions = functions
-        # Lambda starts more than one environment of a function; on FIFO one has all groups.
-        handlers = [(self._queues.main, functions.consumer()) for _ in range(2 - self._is_fifo)]
-        handlers.append((self._queues.dlq, functions.replay()))
-        self._returned: list[int] = []
+
         self._stopping = threading.Event()
-        self._pollers = [
-            threading.Thread(target=poll, args=(*handler, notify, self._stopping), daemon=True)
-            for handler in handlers
-        ]
+        self._pollers: list[threading.Thread] = []
+        # Lambda starts more than one environment of a function; on FIFO one has all groups.
+        consumer_count = 1 if self._is_fifo else 2
+        for _ in range(consumer_count):
+            self._add_poller(self._queues.main, self._functions.consumer())
+        self._add_poller(self._queues.dlq, self._functions.replay())
+
+    def _add_poller(self, queue: Queue, handler: Handler) -> None:
+        arguments = (queue, handler, self._screen.notify_once, self._stopping)
+        poller = threading.Thread(target=poll, args=arguments, daemon=True)
+        self._pollers.append(poller)
 
     def play(self) -> Account:
         """Run all steps; return the account of every sent message.
@@ -103,10 +128,12 @@ class Run:
             if has_parked:
                 self._explain()
                 self._try_too_early()
+
             if self._options.console:
                 self._leave_to_viewer()
             elif has_parked:
                 self._put_right()
+
             self._wait_until_settled(30)
         except DemoError as error:
             self._screen.say(str(error), "red")
@@ -119,11 +146,16 @@ class Run:
 
     def counts(self) -> dict[str, int]:
         """Return the current counts of messages."""
-        main, dlq, parked = (queue.depth() for queue in self._queues)
+        main = self._queues.main.depth()
+        dlq = self._queues.dlq.depth()
+        parked = self._queues.parked.depth()
+        # Messages wait for their replay delayed in main, or hidden in a FIFO DLQ.
+        backing_off = main.delayed + dlq.delayed
+        if self._is_fifo:
+            backing_off += dlq.in_flight
         return {
             "main": main.total,
-            # Messages wait for their replay delayed in main, or hidden in a FIFO DLQ.
-            "backing off": main.delayed + dlq.delayed + (dlq.in_flight if self._is_fifo else 0),
+            "backing off": backing_off,
             "DLQ": dlq.total,
             "parked": parked.total,
             "replayed": len(self._journal.replayed),
@@ -146,16 +178,19 @@ class Run:
             " done, a circuit breaker holds messages\nand lets one replay a second through."
         )
         if self._is_fifo:
+            customer_count = len({message.group for message in self._messages})
             self._screen.note(
-                f"The queues are FIFO and {len({m.group for m in self._messages})} customers are"
+                f"The queues are FIFO and {customer_count} customers are"
                 " message groups: behind one that fails its group fails, too.\nA FIFO queue has no"
                 " message timers: in the dead-letter queue the head of a group waits hidden,\nand"
                 " its group waits with it, so that it comes back in the order in which it failed."
             )
+
         for poller in self._pollers:
             poller.start()
         self._send()
         self._wait_until_settled(120 + 0.25 * len(self._messages))
+
         # Where no limit was set.
         self._operator.start_spark()
         self._functions.stop_breaker()
@@ -177,19 +212,24 @@ class Run:
             else:
                 self.sent[message.identity] = message
             time.sleep(0.03)  # so that the viewer can follow
+
         if not self.sent:
             raise InputError("SQS took none of the messages.")
         self._screen.say(f"{len(self.sent)} messages are sent")
 
     def _wait_until_settled(self, limit_seconds: float) -> None:
-        """Wait until everything is processed or parked, or three looks find empty queues."""
+        """Wait until everything is processed or parked, or three checks find empty queues."""
         deadline = time.monotonic() + limit_seconds
         settled_checks = 0
         while time.monotonic() < deadline:
-            now, sent = self.counts(), len(self.sent)
-            settled_checks = settled_checks + 1 if now["main"] + now["DLQ"] == 0 else 0
-            is_complete = settled_checks and now["processed"] + now["parked"] == sent
-            if now["processed"] == sent or is_complete or settled_checks >= 3:  # noqa: PLR2004
+            counts = self.counts()
+            is_empty = counts["main"] + counts["DLQ"] == 0
+            settled_checks = settled_checks + 1 if is_empty else 0
+
+            sent = len(self.sent)
+            is_processed = counts["processed"] == sent
+            is_complete = is_empty and counts["processed"] + counts["parked"] == sent
+            if is_processed or is_complete or settled_checks >= _SETTLED_CHECKS:
                 return
             time.sleep(0.5)
         self._screen.say(f"not settled after {limit_seconds:.0f} s: continuing", "red")
@@ -200,10 +240,12 @@ class Run:
         )
         self._operator.collect()
         self._operator.list_groups()
+
         if self._log.exists():
             self._screen.note("The payments' consumer records no errors; they are in its log:")
             self._operator.read_logs(self._log)
             self._operator.list_groups()
+
         self._report = max(self._work.glob("archive/reports/*/report.html"), default=Path())
         self._screen.say(f"open it in a browser: {self._report}", "green")
 
@@ -219,6 +261,7 @@ class Run:
         self._operator.approve()
         self._operator.redrive()
         exit_code = self._ramp("perhaps it works now")
+
         sent = len(self._journal.redriven)
         left = len(self.sent) - len(self._journal.processing_count) - sent
         self._screen.say(
@@ -257,18 +300,24 @@ class Run:
         self._stopping.set()
         for poller in self._pollers:
             poller.join(10)
-        states = (FinalState.IN_MAIN, FinalState.IN_DLQ, FinalState.PARKED)
+
         left = {
-            state: read_queue(queue, _PATIENCE_SECONDS)
-            for state, queue in zip(states, self._queues, strict=True)
+            FinalState.IN_MAIN: read_queue(self._queues.main, _PATIENCE_SECONDS),
+            FinalState.IN_DLQ: read_queue(self._queues.dlq, _PATIENCE_SECONDS),
+            FinalState.PARKED: read_queue(self._queues.parked, _PATIENCE_SECONDS),
+            FinalState.ARCHIVED: read_archive(self._work / "archive"),
         }
-        left[FinalState.ARCHIVED] = read_archive(self._work / "archive")
         result = account(self.sent, self._journal, left, is_viewers=self._options.console)
+        self._show_account(result)
+        return result
+
+    def _show_account(self, result: Account) -> None:
         self._screen.title("5. Every message is accounted for")
         self._screen.console.print(account_table(result.states, self.sent))
         for when, count in zip(("before", "after"), self._returned, strict=False):
             text = f"What came back of the ramp {when} the bugs were fixed: {count or 'nothing'}"
             self._screen.console.print(text)
+
         if self._report.name:
             words = [sys.executable, "-m", "dlq", "console", "--archive", str(self._work)]
             command = f"PYTHONPATH=layers/core {shlex.join(words)}/archive"
@@ -278,5 +327,5 @@ class Run:
                 "The local queues end with this demo; make demo CONSOLE=1 keeps them while you "
                 "redrive the messages."
             )
+
         self._screen.note(f"Logs and metrics of the functions: {self._work / FUNCTION_LOG}")
-        return result

@@ -71,14 +71,13 @@ class Queue:
 
 def to_record(message: Mapping[str, Any], queue_arn: str) -> dict[str, Any]:
     """Convert a message as boto3 returns it into a record of a Lambda event."""
+    attributes = message.get("MessageAttributes", {})
     return {
         "messageId": message["MessageId"],
         "receiptHandle": message["ReceiptHandle"],
         "body": message["Body"],
         "attributes": dict(message.get("Attributes", {})),
-        "messageAttributes": {
-            name: _attribute(raw) for name, raw in message.get("MessageAttributes", {}).items()
-        },
+        "messageAttributes": {name: _attribute(raw) for name, raw in attributes.items()},
         "md5OfBody": hashlib.md5(message["Body"].encode(), usedforsecurity=False).hexdigest(),
         "eventSource": "aws:sqs",
         "eventSourceARN": queue_arn,
@@ -115,6 +114,7 @@ def local_aws(log: Path) -> Iterator[None]:
         for name in list(os.environ):
             if name.startswith(("AWS_", "POWERTOOLS_")) or name in _OPTIONAL:
                 del os.environ[name]
+
         sqs_url = sqs()
         os.environ.update(
             AWS_ENDPOINT_URL=others(),
@@ -132,26 +132,40 @@ def local_aws(log: Path) -> Iterator[None]:
             no_proxy="127.0.0.1,localhost",
             PYTHONPATH=os.pathsep.join([str(ROOT), str(ROOT / "layers" / "core")]),
         )
+
         yield
 
 
 def create_queues(*, is_fifo: bool) -> Queues:
-    """Create queues and tables, and set the functions' variables: the template's, short waits."""
+    """Create queues and tables; set the functions' variables.
+
+    The values are the template's, but for short waits.
+    """
     retries: Any = {"mode": "standard", "total_max_attempts": 4}
     config = Config(connect_timeout=2, read_timeout=15, retries=retries)
     client = boto3.client("sqs", config=config)
+
     suffix = ".fifo" if is_fifo else ""
-    parked = create_queue(client, f"orders-parked{suffix}", 30)
-    dlq = create_queue(client, f"orders-dlq{suffix}", 6, parked, 1000)
-    # A ramp waits for its multiple; the consumer's heartbeat hides messages for longer.
-    main = create_queue(client, f"orders{suffix}", 1, dlq, MAIN_MAX_RECEIVE_COUNT)
-    for table, key in ((FAILURE_TABLE, "message_id"), (_PROCESSED_TABLE, "id")):
-        boto3.client("dynamodb").create_table(
-            TableName=table,
-            AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"}],
-            KeySchema=[{"AttributeName": key, "KeyType": "HASH"}],
-            BillingMode="PAY_PER_REQUEST",
-        )
+    parked = create_queue(client, f"orders-parked{suffix}", visibility_seconds=30)
+    dlq = create_queue(
+        client,
+        f"orders-dlq{suffix}",
+        visibility_seconds=6,
+        target=parked,
+        max_receive_count=1000,
+    )
+    main = create_queue(
+        client,
+        f"orders{suffix}",
+        # A ramp waits for its multiple; the consumer's heartbeat hides messages for longer.
+        visibility_seconds=1,
+        target=dlq,
+        max_receive_count=MAIN_MAX_RECEIVE_COUNT,
+    )
+
+    _create_table(FAILURE_TABLE, key="message_id")
+    _create_table(_PROCESSED_TABLE, key="id")
+
     os.environ.update(
         # The consumer's:
         QUEUE_URL=main.url,
@@ -167,6 +181,15 @@ def create_queues(*, is_fifo: bool) -> Queues:
         BACKOFF_CAP_SECONDS="6",
     )
     return Queues(main, dlq, parked)
+
+
+def _create_table(name: str, *, key: str) -> None:
+    boto3.client("dynamodb").create_table(
+        TableName=name,
+        AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"}],
+        KeySchema=[{"AttributeName": key, "KeyType": "HASH"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
 
 
 def create_queue(
@@ -198,17 +221,22 @@ def poll(
     """
     while not stopping.is_set():
         try:
-            if records := queue.receive(WaitTimeSeconds=1):
-                answer = handler({"Records": records}, InvocationContext())
-                failed = failed_ids(answer)
-                for record in records:
-                    # A message that is not deleted comes back, as with SQS.
-                    if record["messageId"] not in failed:
-                        queue.delete(record)
+            records = queue.receive(WaitTimeSeconds=1)
+            if records:
+                _deliver(records, queue, handler)
         except Exception as error:  # noqa: BLE001 - a function may raise anything; Lambda continues
             if not stopping.wait(0.5):
                 traceback.print_exc()
                 notify(f"a batch of {queue.url} failed: {type(error).__name__}: {error}")
+
+
+def _deliver(records: list[dict[str, Any]], queue: Queue, handler: Handler) -> None:
+    answer = handler({"Records": records}, InvocationContext())
+    failed = failed_ids(answer)
+    for record in records:
+        # A message that is not deleted comes back, as with SQS.
+        if record["messageId"] not in failed:
+            queue.delete(record)
 
 
 def failed_ids(answer: Any) -> frozenset[str]:  # noqa: ANN401 - as it came
@@ -216,7 +244,7 @@ def failed_ids(answer: Any) -> frozenset[str]:  # noqa: ANN401 - as it came
 
     An answer of another form raises; for Lambda the complete batch has failed then.
     """
-    return frozenset(item["itemIdentifier"] for item in answer["batchItemFailures"])
+    return frozenset(failure["itemIdentifier"] for failure in answer["batchItemFailures"])
 
 
 class InvocationContext:
