@@ -1,7 +1,7 @@
 """Group messages by failure, count what each group has, and sample it for the search for leads.
 
-Bodies are read and signed by the engine. What is needed of each message then, some 150 bytes, this
-process holds: the *slim* rows.
+The engine reads and signs bodies. This process holds the *slim* rows: some 150 bytes of each
+message.
 
 The sample is limited in messages and bytes, and the same in each run: a message is in it if the
 number that its id decides (``chance_of``) is below the rate of its group. Half of the sample is
@@ -12,6 +12,7 @@ So each sampled message stands for the count of its group divided by the group's
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -41,16 +42,16 @@ SLIM_COLUMNS = (
 )
 
 MOST_KEYS = 50_000
-"""So many different keys get a group of their own; messages with a rarer one are in ``OTHERS``."""
+"""At most this number of keys get a group each; messages with a rarer key are in ``OTHERS``."""
 
 SAMPLED_MESSAGES = 40_000
 SAMPLED_BYTES = 160 * 1024 * 1024
 
 _MESSAGES_AT_ONCE = 500_000
-"""An engine returns texts as they are, which takes several times what is kept of them."""
+"""An engine returns texts as they are: several times the memory of the slim rows."""
 
 _REPEATED = (FILE, "parked_reason", "source_queue", "source_arn", "message_group_id", "key")
-"""Texts that many messages share are kept once."""
+"""Columns whose texts many messages share: each text is kept once."""
 
 _MOST_OF_A_GROUP = 2000
 _QUANTILES = (0, 5, 50, 95, 100)
@@ -80,8 +81,8 @@ def read_keyed(
     then = Work((), signer.sign, signer.schema)
 
     parts = [_with_repeated_once(signer.schema.empty_table())]
-    for some in in_parts(messages):
-        work = read_messages_work(archive, some, to_read, engine.slots, then)
+    for part in in_parts(messages):
+        work = read_messages_work(archive, part, to_read, engine.slots, then)
         parts.append(_with_repeated_once(engine.run(work)))
     return pa.concat_tables(parts).unify_dictionaries()
 
@@ -101,29 +102,30 @@ class _Signer:
 
     @property
     def schema(self) -> pa.Schema:
-        types = {field.name: field.type for field in ARROW_SCHEMA} | {FILE: pa.string()}
-        fields = [(name, types[name]) for name in self.columns]
+        fields: list[tuple[str, pa.DataType]] = []
+        for name in self.columns:
+            data_type = pa.string() if name == FILE else ARROW_SCHEMA.field(name).type
+            fields.append((name, data_type))
         return pa.schema([*fields, ("key", pa.string()), ("chance", pa.float64())])
 
     def sign(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            signed = [batch[name] for name in SIGNED]
-            keys = keys_of(*signed, reasons=self.reasons)
+            keys = keys_of(*batch.select(list(SIGNED)).columns, reasons=self.reasons)
             chances = pa.array(map(chance_of, texts_of(batch["message_id"])), pa.float64())
-            arrays = [batch[name] for name in self.columns]
-            yield pa.RecordBatch.from_arrays([*arrays, keys, chances], schema=self.schema)
+            columns = batch.select(list(self.columns)).columns
+            yield pa.RecordBatch.from_arrays([*columns, keys, chances], schema=self.schema)
 
 
 def chance_of(message_id: str) -> float:
-    """Return a number in [0, 1) that the id alone decides; of many ids they are uniform."""
+    """Return a number in [0, 1) that the id alone decides; the numbers of many ids are uniform."""
     return int.from_bytes(sha256(message_id.encode()).digest()[:6]) / 2**48
 
 
 def _with_repeated_once(rows: pa.Table) -> pa.Table:
-    for place, name in enumerate(rows.column_names):
+    for position, name in enumerate(rows.column_names):
         if name in _REPEATED:
-            rows = rows.set_column(place, name, rows[name].dictionary_encode())
-    # Many small buffers take a half more memory than they hold.
+            rows = rows.set_column(position, name, rows[name].dictionary_encode())
+    # Many small buffers take half as much memory again as they hold.
     return rows.unify_dictionaries().combine_chunks()
 
 
@@ -141,19 +143,19 @@ def with_groups(
     largest = sorted(range(len(keys)), key=lambda number: (-counts[number], keys[number]))
     grouping = assign({keys[number]: counts[number] for number in largest[:MOST_KEYS]})
 
-    of_keys = pa.array([grouping.ids.get(key, OTHERS) for key in keys], pa.string())
-    group_ids = of_keys.dictionary_encode().take(arrow(numbers))
+    ids_of_keys = pa.array([grouping.ids.get(key, OTHERS) for key in keys], pa.string())
+    group_ids = ids_of_keys.dictionary_encode().take(arrow(numbers))
     return keyed.drop_columns(["key"]).append_column("group_id", group_ids), grouping
 
 
 def group_rows(slim: pa.Table) -> list[dict[str, Any]]:
-    """One row per group, the largest first: its numbers, and ids of messages that show it best.
+    """Return a row per group, the largest first: its numbers, and ids of messages to show.
 
     *slim* has ``SLIM_COLUMNS``, ``chance`` and, as a dictionary, ``group_id`` of each message.
 
     Returns:
         ``group_id, count, body_bytes_sum``; ``_QUANTILES`` of ``body_bytes`` and of ``failed_at``
-        (the first failure that is known of, epoch seconds), null where no message has it;
+        (the first known failure, epoch seconds), null where no message has it;
         ``first_sent_at, last_sent_at``; ``shown``: up to five message ids: the first sent, the
         last, one by chance, the shortest and the longest.
     """
@@ -169,40 +171,47 @@ def group_rows(slim: pa.Table) -> list[dict[str, Any]]:
     sums = rows.group_by("group").aggregate(
         [([], "count_all"), ("body_bytes", "sum"), ("sent_at", "min"), ("sent_at", "max")]
     )
-    listed = [
-        {
-            "group_id": group_ids.dictionary[row["group"]].as_py(),
-            "count": row["count_all"],
-            "body_bytes_sum": row["body_bytes_sum"],
-            "body_bytes": body_bytes.get(row["group"]),
-            "failed_at": failed.get(row["group"]),
-            "first_sent_at": row["sent_at_min"],
-            "last_sent_at": row["sent_at_max"],
-            "shown": shown[row["group"]],
-        }
-        for row in sums.to_pylist()
-    ]
+    listed: list[dict[str, Any]] = []
+    for row in sums.to_pylist():
+        group = row["group"]
+        listed.append(
+            {
+                "group_id": group_ids.dictionary[group].as_py(),
+                "count": row["count_all"],
+                "body_bytes_sum": row["body_bytes_sum"],
+                "body_bytes": body_bytes.get(group),
+                "failed_at": failed.get(group),
+                "first_sent_at": row["sent_at_min"],
+                "last_sent_at": row["sent_at_max"],
+                "shown": shown[group],
+            }
+        )
     return sorted(listed, key=lambda row: (-row["count"], row["group_id"]))
 
 
 def _quantiles(groups: Numbers, values: Floats) -> dict[int, list[float]]:
     """Return ``_QUANTILES`` of each group that has a value; NaN is none.
 
-    A quantile is the least value that so many of the values do not exceed.
+    A quantile is the least value that this share of the values does not exceed.
     """
     has_value = ~np.isnan(values)
-    known, of_known = values[has_value], groups[has_value]
-    order = np.lexsort((known, of_known))
-    in_order = known[order]
+    groups = groups[has_value]
+    values = values[has_value]
+    order = np.lexsort((values, groups))
+    groups = groups[order]
+    values = values[order]
+
+    percents = np.array(_QUANTILES)
     quantiles = {}
-    for start, length in zip(*runs_of(of_known[order]), strict=True):
-        places = [max(0, -(-percent * length // 100) - 1) for percent in _QUANTILES]
-        quantiles[int(of_known[order[start]])] = [float(in_order[start + n]) for n in places]
+    for start, length in zip(*runs_of(groups), strict=True):
+        rounded_up = -(-percents * length // 100)
+        positions = start + np.maximum(rounded_up - 1, 0)
+        quantiles[int(groups[start])] = values[positions].tolist()
     return quantiles
 
 
 def _shown(slim: pa.Table, groups: Numbers) -> list[list[str]]:
-    """Return the messages of each group that show it best, each once."""
+    """Return the messages of each group that are shown, each once."""
     ids = slim["message_id"]
     times = _numbers(slim["sent_at"].cast(pa.int64()), _NEVER)
     sizes = _numbers(slim["body_bytes"], 0)
@@ -243,8 +252,8 @@ def _numbers(column: Any, missing: int) -> Numbers:  # noqa: ANN401 - an Arrow c
 
 def _floats(column: Any) -> Floats:  # noqa: ANN401 - an Arrow column
     """Return numbers as an array; null is NaN."""
-    known: Any = combined(column)
-    return np.asarray(known.to_numpy(zero_copy_only=False), dtype=np.float64)
+    numbers: Any = combined(column)
+    return np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
 def different_messages(slim: pa.Table) -> int:
@@ -273,9 +282,10 @@ def tallies(slim: pa.Table, buckets: range) -> list[dict[str, Any]]:
     }
     group_ids = slim["group_id"].cast(pa.string())
     rows = []
-    for name, value in values.items():
-        of_column = _most_frequent(group_ids, value).to_pylist()
-        rows += [{**row, "column": name} for row in of_column]
+    for name, column in values.items():
+        for row in _most_frequent(group_ids, column).to_pylist():
+            row["column"] = name
+            rows.append(row)
     return rows
 
 
@@ -301,21 +311,34 @@ def _most_frequent(group_ids: Any, values: Any) -> pa.Table:  # noqa: ANN401 - A
 
 
 def sampling_rates(counts: Mapping[str, int], body_bytes: int) -> dict[str, float]:
-    """Return the rate at which each group is sampled; *body_bytes* is the size of all messages."""
+    """Return the rate at which each group is sampled, by id.
+
+    *counts* has the messages of each group, *body_bytes* is the size of all bodies together.
+    """
     messages = max(sum(counts.values()), 1)
     size = min(SAMPLED_MESSAGES, SAMPLED_BYTES / max(body_bytes / messages, 1.0))
     for_all = min(1.0, size / 2 / messages)
     of_each = _equal_part(list(counts.values()), size / 2)
-    return {one: min(1.0, max(for_all, of_each / count)) for one, count in counts.items()}
+
+    rates = {}
+    for group_id, count in counts.items():
+        rate = max(for_all, of_each / count)
+        rates[group_id] = min(1.0, rate)
+    return rates
 
 
 def _equal_part(counts: Sequence[int], size: float) -> float:
-    """Return how many messages of each group fit *size*, with what small groups do not need."""
-    left, groups = size, len(counts)
+    """Return the messages of each group for *size* messages in all.
+
+    What small groups do not need is divided among the others.
+    """
+    size_left = size
+    groups_left = len(counts)
     for count in sorted(counts):
-        if count * groups > left:
-            return min(left / groups, _MOST_OF_A_GROUP)
-        left, groups = left - count, groups - 1
+        if count * groups_left > size_left:
+            return min(size_left / groups_left, _MOST_OF_A_GROUP)
+        size_left -= count
+        groups_left -= 1
     return _MOST_OF_A_GROUP
 
 
@@ -326,10 +349,11 @@ def picked(slim: pa.Table, rates: Mapping[str, float], shown: Sequence[list[str]
     chance, is_sampled, is_shown``.
     """
     column: Any = combined(slim["group_id"])
-    rate_of = np.array([rates[group_id] for group_id in texts_of(column.dictionary)], np.float64)
-    is_sampled = _floats(slim["chance"]) < rate_of[numbered_values(column)]
-    is_shown = is_in(slim["message_id"], [one for of_group in shown for one in of_group])
+    rates_of_groups = np.array([rates[group_id] for group_id in texts_of(column.dictionary)], float)
+    is_sampled = _floats(slim["chance"]) < rates_of_groups[numbered_values(column)]
+    is_shown = is_in(slim["message_id"], list(chain.from_iterable(shown)))
 
     rows = slim.select(["message_id", FILE, "group_id", "chance"])
-    rows = rows.append_column("is_sampled", arrow(is_sampled)).append_column("is_shown", is_shown)
+    rows = rows.append_column("is_sampled", arrow(is_sampled))
+    rows = rows.append_column("is_shown", is_shown)
     return rows.filter(pc.or_(rows["is_sampled"], rows["is_shown"]))
