@@ -1,7 +1,7 @@
 """Search a consumer's logs for the errors of pending messages without a recorded one.
 
-An engine reads the bodies and returns words that may be values. This process reads the log once,
-and looks for ids and for the words that one dead letter alone has: see ``logs.matching``.
+An engine reads the bodies and returns tokens: words that may be values. This process reads the log
+once, and looks for ids and for the tokens that one dead letter alone has: see ``logs.matching``.
 """
 
 from collections import Counter
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from hashlib import blake2b
+from itertools import chain
 from typing import Any
 from urllib.parse import quote
 
@@ -46,7 +47,7 @@ _BODY_CHARACTERS = 65_536
 _VALUES = 32
 _HOUR_MS = 3_600_000
 _BEFORE_MS = 2 * _HOUR_MS
-"""So long before the replay function first saw a message the message can have failed."""
+"""A message can have failed at most this long before the replay function first saw it."""
 
 _OF_A_GROUP = 200
 
@@ -63,9 +64,9 @@ _LETTER: dict[str, pa.DataType] = {
 }
 _LETTERS = pa.schema(_LETTER)
 
-_WORD_COLUMNS = ("first_id", "body", "attributes")
-_WORDS = pa.schema([("first_id", pa.string()), ("words", pa.list_(pa.string()))])
-_PLACES = pa.schema([("place", pa.int64())])
+_TOKEN_COLUMNS = ("first_id", "body", "attributes")
+_TOKENS = pa.schema([("first_id", pa.string()), ("tokens", pa.list_(pa.string()))])
+_POSITIONS = pa.schema([("position", pa.int64())])
 
 _FAILURE: dict[str, pa.DataType] = {
     "key": pa.string(),
@@ -90,9 +91,9 @@ def search_logs(
     Args:
         engine: reads the bodies.
         archive: where the messages are.
-        pending: ``message_id`` and ``FILE`` of all that is pending: a value that two dead letters
+        pending: ``message_id`` and ``FILE`` of all pending messages: a value that two dead letters
             have counts as nothing.
-        unexplained: those of them to search for, unless they have a recorded error.
+        unexplained: the messages among them to search for, unless they have a recorded error.
         logs: log groups, their ARNs, files.
         limit_minutes: that of ``LogReading``.
         masks: what is hidden in errors.
@@ -105,60 +106,98 @@ def search_logs(
     """
     total, newest = _newest(engine, archive, unexplained)
     messages: list[dict[str, Any]] = newest.to_pylist()
-    letters = {
-        row["first_id"]: DeadLetter(
-            (row["first_id"], row["message_id"], row["last_id"] or row["message_id"]),
-            row["first_ms"],
-            row["last_ms"],
-        )
-        for row in reversed(messages)
-    }
-    values = _own_words(engine, archive, pending, newest["message_id"])
+    letters = _dead_letters(messages)
+    values = _own_tokens(engine, archive, pending, newest["message_id"])
+
     region = aws_session().region_name
-    groups = [
-        one.partition(":log-group:")[2].removesuffix(":*") or one
-        for one in logs
-        if not one.endswith(_FILE)
-    ]
+    files = [location for location in logs if location.endswith(_FILE)]
+    groups = [_log_group(location) for location in logs if location not in files]
     if groups and region is None:
         raise InputError(f"--logs {groups[0]}: no Region; set --region or AWS_REGION")
     client = aws_client("logs", LOGS_CONFIG) if groups else None
     reading = LogReading(client, limit_minutes, newest_first=not client or reads_backwards(client))
+
+    first_ms = min((letter.first_ms for letter in letters.values()), default=0)
+    last_ms = max((letter.last_ms for letter in letters.values()), default=0)
     spans = cache(lambda: _spans(engine, archive, unexplained))
-    first_ms = min((one.first_ms for one in letters.values()), default=0)
-    last_ms = max((one.last_ms for one in letters.values()), default=0)
+    events = chain(
+        _events_of_files(files),
+        reading.read(groups, first_ms, last_ms, spans),
+    )
+    reasons = Matcher(letters, values, mask_error).reasons(events)
 
-    def events() -> Iterator[LogEvent]:
-        for file in (one for one in logs if one.endswith(_FILE)):
-            yield from exported_events(read_text(file), file)
-        yield from reading.read(groups, first_ms, last_ms, spans)
+    rows = []
+    methods = Counter[str]()
+    for message in messages:
+        reason = reasons.get(message["first_id"])
+        if reason is not None:
+            rows.append(_row(message["message_id"], reason, masks, region))
+            methods[reason.how] += 1
+    return rows, _note(methods, len(messages), total, reading)
 
-    found = Matcher(letters, values, mask_error).reasons(events())
-    named = [(row["message_id"], one) for row in messages if (one := found.get(row["first_id"]))]
-    how = Counter(one.how for _, one in named)
-    note = f"{len(named):,} of {len(messages):,} messages have an error in the logs"
-    note += "".join(f", {count:,} by {name}" for name, count in sorted(how.items()))
-    if total > len(messages):
-        note += f"; {total - len(messages):,} older ones were not searched for"
+
+def _dead_letters(messages: Sequence[Mapping[str, Any]]) -> dict[str, DeadLetter]:
+    """Return the dead letter of each first id; *messages* are rows of ``_LETTERS``, newest first.
+
+    Of messages with one first id the newest counts.
+    """
+    letters = {}
+    for message in reversed(messages):
+        first_id = message["first_id"]
+        message_id = message["message_id"]
+        last_id = message["last_id"] or message_id
+        letters[first_id] = DeadLetter(
+            ids=(first_id, message_id, last_id),
+            first_ms=message["first_ms"],
+            last_ms=message["last_ms"],
+        )
+    return letters
+
+
+def _log_group(location: str) -> str:
+    """Return the name of a log group, which may be given as its ARN."""
+    return location.partition(":log-group:")[2].removesuffix(":*") or location
+
+
+def _events_of_files(files: Iterable[str]) -> Iterator[LogEvent]:
+    for file in files:
+        yield from exported_events(read_text(file), file)
+
+
+def _note(methods: Counter[str], searched: int, total: int, reading: LogReading) -> str:
+    """Return a sentence about a search.
+
+    Args:
+        methods: the number of messages found by each.
+        searched: the messages that were searched for.
+        total: all messages without a recorded error.
+        reading: the finished reading of the log groups.
+    """
+    note = f"{methods.total():,} of {searched:,} messages have an error in the logs"
+    for method, count in sorted(methods.items()):
+        note += f", {count:,} by {method}"
+    if total > searched:
+        note += f"; {total - searched:,} older ones were not searched for"
+
     to_where = "back to" if reading.newest_first else "until"
     if reading.reached_ms is not None:
         note += f"; --logs-limit: read {to_where} {_minute(reading.reached_ms)}, beyond that only "
         note += f"around the newest {_OF_A_GROUP} messages of each group"
     if reading.spans_reached_ms is not None:
         note += f", {to_where} {_minute(reading.spans_reached_ms)}"
-    return [_row(message_id, one, masks, region) for message_id, one in named], note
+    return note
 
 
 def _newest(engine: Engine, archive: Archive, unexplained: pa.Table) -> tuple[int, pa.Table]:
-    """Return how many have no recorded error, and ``_LETTERS`` of the newest of these."""
+    """Return the number of messages without a recorded error, and ``_LETTERS`` of the newest."""
     total = 0
     newest = _LETTERS.empty_table()
-    for some in in_parts(unexplained):
+    for part in in_parts(unexplained):
         then = Work((), _letters, _LETTERS)
-        found = engine.run(read_messages_work(archive, some, _LETTER_COLUMNS, engine.slots, then))
-        total += found.num_rows
-        everything = pa.concat_tables([newest, found])
-        in_order = everything.sort_by([("last_ms", "descending"), ("message_id", "ascending")])
+        letters = engine.run(read_messages_work(archive, part, _LETTER_COLUMNS, engine.slots, then))
+        total += letters.num_rows
+        together = pa.concat_tables([newest, letters])
+        in_order = together.sort_by([("last_ms", "descending"), ("message_id", "ascending")])
         newest = in_order.slice(0, MOST_LETTERS)
     return total, newest
 
@@ -170,15 +209,21 @@ def _letters(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """
     for batch in batches:
         rows = _without_error(batch)
-        sent_ms, first_seen_ms, drained_ms = (
-            _milliseconds(rows[name]) for name in ("sent_at", "first_seen_at", "drained_at")
-        )
+        sent_ms = _milliseconds(rows["sent_at"])
+        first_seen_ms = _milliseconds(rows["first_seen_at"])
+        drained_ms = _milliseconds(rows["drained_at"])
+
         seen_ms: Any = pc.min_element_wise(first_seen_ms, sent_ms)
         first_ms: Any = pc.subtract(seen_ms, _BEFORE_MS)
         is_parked = rows["parked_reason"].is_valid()
         last_ms = pc.coalesce(pc.if_else(is_parked, sent_ms, drained_ms), drained_ms)
-        ids = [rows[name] for name in ("message_id", "first_id", "last_id")]
-        columns = [*ids, pc.fill_null(first_ms, 0), last_ms]
+        columns = [
+            rows["message_id"],
+            rows["first_id"],
+            rows["last_id"],
+            pc.fill_null(first_ms, 0),
+            last_ms,
+        ]
         yield pa.RecordBatch.from_arrays(columns, schema=_LETTERS)
 
 
@@ -191,62 +236,67 @@ def _milliseconds(times: Any) -> Any:  # noqa: ANN401 - Arrow columns
     return pc.divide(times.cast(pa.int64()), 1000)
 
 
-def _own_words(
+def _own_tokens(
     engine: Engine,
     archive: Archive,
     pending: pa.Table,
     letter_ids: Any,  # noqa: ANN401 - a column
 ) -> dict[str, str]:
-    """Return the words that one dead letter alone has, of those to search for: its first id.
+    """Return the tokens that one of the searched dead letters alone has, each with its first id.
 
-    The words of all *pending* messages would not fit into memory. So those of the letters are read
-    first, then which of these others have, too.
+    The tokens of all *pending* messages would not fit into memory. So read those of the letters
+    first, then find which of these the other messages have, too.
     """
     is_letter = is_in(pending["message_id"], letter_ids)
-    letters, others = pending.filter(is_letter), pending.filter(pc.invert(is_letter))
-    then = Work((), _words, _WORDS)
-    rows = engine.run(read_messages_work(archive, letters, _WORD_COLUMNS, engine.slots, then))
+    letters = pending.filter(is_letter)
+    others = pending.filter(pc.invert(is_letter))
+    then = Work((), _token_rows, _TOKENS)
+    rows = engine.run(read_messages_work(archive, letters, _TOKEN_COLUMNS, engine.slots, then))
     own = _of_one_letter(rows)
     if not own or not others.num_rows:
         return own
 
-    words = sorted(own, key=_digest)
-    digests = np.array([_digest(word) for word in words], np.int64)
-    owners = np.array([_digest(own[word]) for word in words], np.int64)
-    then = Work((), _SharedWords(digests, owners).find, _PLACES)
-    found = engine.run(read_messages_work(archive, others, _WORD_COLUMNS, engine.slots, then))
-    shared: Any = found["place"].unique().to_pylist()
-    for place in shared:
-        del own[words[place]]
+    tokens = sorted(own, key=_digest)
+    digests = np.array([_digest(token) for token in tokens], np.int64)
+    owners = np.array([_digest(own[token]) for token in tokens], np.int64)
+    then = Work((), _SharedTokens(digests, owners).find, _POSITIONS)
+    shared = engine.run(read_messages_work(archive, others, _TOKEN_COLUMNS, engine.slots, then))
+    positions: Any = shared["position"].unique().to_pylist()
+    for position in positions:
+        del own[tokens[position]]
     return own
 
 
 def _of_one_letter(rows: pa.Table) -> dict[str, str]:
-    """Return the first id of each word in *rows*, ``_WORDS``, that only rows with one have."""
+    """Return the tokens in *rows*, ``_TOKENS``, that one first id alone has, each with that id."""
     first_ids: Any = combined(rows["first_id"]).dictionary_encode()
-    words: Any = combined(rows["words"])
-    owners = first_ids.indices.take(pc.list_parent_indices(words))
-    pairs = pa.table({"word": pc.list_flatten(words), "owner": owners})
-    found = pairs.group_by("word").aggregate([("owner", "min"), ("owner", "max")])
-    own = found.filter(pc.equal(found["owner_min"], found["owner_max"]))
-    names = texts_of(first_ids.dictionary.take(own["owner_min"]))
-    return dict(zip(texts_of(own["word"]), names, strict=True))
+    tokens: Any = combined(rows["tokens"])
+    owners = first_ids.indices.take(pc.list_parent_indices(tokens))
+    pairs = pa.table({"token": pc.list_flatten(tokens), "owner": owners})
+
+    by_token = pairs.group_by("token").aggregate([("owner", "min"), ("owner", "max")])
+    own = by_token.filter(pc.equal(by_token["owner_min"], by_token["owner_max"]))
+    owner_ids = texts_of(first_ids.dictionary.take(own["owner_min"]))
+    return dict(zip(texts_of(own["token"]), owner_ids, strict=True))
 
 
-def _words(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Return the words of each message that may be values: of its body, and of its attributes."""
+def _token_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Return the tokens in the body and the attributes of each message."""
     for batch in batches:
-        rows = [{"first_id": row["first_id"], "words": _words_of(row)} for row in batch.to_pylist()]
-        yield pa.RecordBatch.from_pylist(rows, schema=_WORDS)
+        rows = []
+        for message in batch.to_pylist():
+            row = {"first_id": message["first_id"], "tokens": _tokens_of(message)}
+            rows.append(row)
+        yield pa.RecordBatch.from_pylist(rows, schema=_TOKENS)
 
 
-def _words_of(row: Mapping[str, Any]) -> list[str]:
-    texts = [(row["body"] or "")[:_BODY_CHARACTERS]]
-    for name, value in row["attributes"] or ():
+def _tokens_of(message: Mapping[str, Any]) -> list[str]:
+    texts = [(message["body"] or "")[:_BODY_CHARACTERS]]
+    for name, value in message["attributes"] or ():
         if name not in OUR_ATTRIBUTES:
             texts.append(value["string_value"] or "")
-    words = dict.fromkeys(TOKEN.findall("\n".join(reversed(texts))))
-    return list(words)[:_VALUES]
+    tokens = dict.fromkeys(TOKEN.findall("\n".join(reversed(texts))))
+    return list(tokens)[:_VALUES]
 
 
 def _digest(text: str) -> int:
@@ -254,29 +304,29 @@ def _digest(text: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _SharedWords:
-    """Finds words of one dead letter that others have, too; an engine calls ``find``.
+class _SharedTokens:
+    """Finds tokens of one dead letter that other messages have, too; an engine calls ``find``.
 
     Attributes:
-        words: a ``_digest`` of each, ascending.
-        owners: of each, that of the first id of its dead letter.
+        tokens: the ``_digest`` of each, ascending.
+        owners: the digest of the first id of each token's dead letter.
     """
 
-    words: Numbers
+    tokens: Numbers
     owners: Numbers
 
     def find(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the places of these words in ``words``, each once."""
-        is_shared = np.zeros(len(self.words), np.bool_)
+        """Yield the positions of the shared tokens in ``tokens``, each once."""
+        is_shared = np.zeros(len(self.tokens), np.bool_)
         for batch in batches:
-            for row in batch.to_pylist():
-                digests = np.array([_digest(word) for word in _words_of(row)], np.int64)
-                places = np.searchsorted(self.words, digests).clip(max=len(self.words) - 1)
-                is_same = self.words[places] == digests
-                is_of_another = self.owners[places] != _digest(row["first_id"])
-                is_shared[places[is_same & is_of_another]] = True
-        places = arrow(np.flatnonzero(is_shared))
-        yield pa.RecordBatch.from_arrays([places], schema=_PLACES)
+            for message in batch.to_pylist():
+                digests = np.array([_digest(token) for token in _tokens_of(message)], np.int64)
+                positions = np.searchsorted(self.tokens, digests).clip(max=len(self.tokens) - 1)
+                is_same = self.tokens[positions] == digests
+                is_of_another = self.owners[positions] != _digest(message["first_id"])
+                is_shared[positions[is_same & is_of_another]] = True
+        shared_positions = arrow(np.flatnonzero(is_shared))
+        yield pa.RecordBatch.from_arrays([shared_positions], schema=_POSITIONS)
 
 
 def _minute(time_ms: int) -> str:
@@ -286,21 +336,24 @@ def _minute(time_ms: int) -> str:
 def _spans(engine: Engine, archive: Archive, unexplained: pa.Table) -> list[tuple[int, int]]:
     """Return when the newest messages of each group probably failed.
 
-    That is in the hour before the replay function parked a message; where SQS did it, nobody knows
-    when, and it is the hour after the message was sent.
+    That is in the hour before the replay function parked a message. Where SQS parked it, the time
+    is unknown: then it is the hour after the message was sent.
     """
     columns = tuple(dict.fromkeys((*SIGNED, "sent_at")))
     newest = _FAILURES.empty_table()
-    for some in in_parts(unexplained):
+    for part in in_parts(unexplained):
         then = Work((), _failures, _FAILURES)
-        found = engine.run(read_messages_work(archive, some, columns, engine.slots, then))
-        newest = _newest_of_groups(pa.concat_tables([newest, found]))
+        failures = engine.run(read_messages_work(archive, part, columns, engine.slots, then))
+        newest = _newest_of_groups(pa.concat_tables([newest, failures]))
 
     spans = list[tuple[int, int]]()
-    firsts: list[Any] = newest["first_ms"].to_pylist()
-    for first in sorted(firsts):
-        begin = spans.pop()[0] if spans and first <= spans[-1][1] else first
-        spans.append((begin, first + _HOUR_MS))
+    first_times: list[Any] = newest["first_ms"].to_pylist()
+    for first_ms in sorted(first_times):
+        begin_ms = first_ms
+        overlaps_last = bool(spans) and first_ms <= spans[-1][1]
+        if overlaps_last:
+            begin_ms, _ = spans.pop()
+        spans.append((begin_ms, first_ms + _HOUR_MS))
     return spans
 
 
@@ -313,7 +366,7 @@ def _failures(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         sent_ms = _milliseconds(rows["sent_at"])
         is_parked = rows["parked_reason"].is_valid()
         columns = [
-            keys_of(*(rows[name] for name in SIGNED), reasons={}),
+            keys_of(*rows.select(list(SIGNED)).columns, reasons={}),
             rows["sent_at"],
             rows["message_id"],
             pc.if_else(is_parked, pc.subtract(sent_ms, _HOUR_MS), sent_ms),
@@ -332,17 +385,28 @@ def _newest_of_groups(failures: pa.Table) -> pa.Table:
 
 
 def _row(message_id: str, reason: Reason, masks: Masks, region: str | None) -> dict[str, str]:
-    event, error = reason.event, reason.error
+    event = reason.event
+    error = reason.error
     moment = datetime.fromtimestamp(event.time_ms / 1000, UTC)
     where = f"found by {reason.how} in {event.group}, {event.stream}, {moment:%Y-%m-%d %H:%M:%S}"
-    names = [quote(quote(one, safe=""), safe="") for one in (event.group, event.stream)]
-    page = f"{names[0]}/log-events/{names[1]}%3Fstart%3D{event.time_ms}".replace("%", "$")
-    home = f"https://{region}.console.aws.amazon.com/cloudwatch/home?region={region}#logsV2:"
-    link = "" if event.group.endswith(_FILE) else f"{home}log-groups/log-group/{page}"
-    lines = f"{where} UTC", link, masks.text(error.frames)
+    lines = [f"{where} UTC", _console_link(event, region), masks.text(error.frames)]
     return {
         "message_id": message_id,
         "log_error_type": masks.text(error.type),
         "log_error_message": masks.text(error.message),
         "logged": "\n".join(filter(None, lines)),
     }
+
+
+def _console_link(event: LogEvent, region: str | None) -> str:
+    """Return the address of an event in the CloudWatch console; empty for an event of a file.
+
+    The console takes names that are quoted twice, with a dollar sign in place of each percent sign.
+    """
+    if event.group.endswith(_FILE):
+        return ""
+    group = quote(quote(event.group, safe=""), safe="")
+    stream = quote(quote(event.stream, safe=""), safe="")
+    page = f"{group}/log-events/{stream}%3Fstart%3D{event.time_ms}".replace("%", "$")
+    home = f"https://{region}.console.aws.amazon.com/cloudwatch/home?region={region}#logsV2:"
+    return f"{home}log-groups/log-group/{page}"
