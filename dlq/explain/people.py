@@ -1,4 +1,4 @@
-"""What people said of groups, where an analysis fills in a plan by a policy.
+"""Decisions of people about groups, where an analysis fills in a plan by a policy.
 
 A decision is remembered by group. Where messages come into another group, the decision goes with
 them: where other rules of grouping hold, and in and out of ``grouping.OTHERS``.
@@ -28,7 +28,7 @@ _UNREADABLE = "unreadable"
 
 
 def note_edits(archive: Archive, memory: GroupMemory) -> None:
-    """Write down which groups have an edit in the newest plan, where nobody said so.
+    """Record which groups have an edit in the newest plan, where no statement says so.
 
     Edits may be written into a plan by hand. The next plan does not have them.
     """
@@ -37,58 +37,76 @@ def note_edits(archive: Archive, memory: GroupMemory) -> None:
     except InputError:
         return
     for group in plan.groups:
-        seen, state = memory.groups.get(group.group_id), memory.state(group.group_id)
-        is_said = (state.plan_id or "", state.edited_at is not None) >= (plan.plan_id, True)
-        if group.edit and seen and not is_said:
+        seen = memory.groups.get(group.group_id)
+        state = memory.state(group.group_id)
+        decided_in = state.plan_id or ""
+        is_recorded = decided_in == plan.plan_id and state.edited_at is not None
+        is_newer = decided_in > plan.plan_id
+
+        if group.edit and seen and not (is_recorded or is_newer):
             who = f"plan {plan.plan_id}"
-            said = Statement(seen.last_seen_at, who, plan_id=plan.plan_id, is_edited=True)
-            add_statement(archive, group.group_id, said)
+            edit = Statement(seen.last_seen_at, who, plan_id=plan.plan_id, is_edited=True)
+            add_statement(archive, group.group_id, edit)
 
 
 def follow_messages(pending: pa.Table, archive: Archive, plan_id: str, now: datetime) -> None:
-    """Say of a group what people said of the one that its *pending* messages were in before.
+    """Give a group the decision about the group that its *pending* messages were in before.
 
-    The strictest word holds, but not for a group that somebody decided in a plan that has these
+    The strictest decision holds, but not for a group that somebody decided in a plan that has these
     messages in it already. *pending* has ``message_id`` and ``group_id``. *plan_id* and *now* are
     those of this analysis.
     """
     memory = read_memory(archive)
-    strengths, said_in = dict[str, int](), defaultdict[str, list[str]](list)
+    strengths = dict[str, int]()
+    decided_in = defaultdict[str, list[str]](list)
     for group_id, seen in memory.groups.items():
-        if seen.status is not Status.GONE and (word := memory.state(group_id).word()):
-            strengths[group_id] = WORDS.index(word)
-            said_in[seen.report_id].append(group_id)
-    words = defaultdict[str, list[tuple[int, str]]](list)
-    for report_id, group_ids in said_in.items():
+        disposition = memory.state(group_id).word()
+        if disposition and seen.status is not Status.GONE:
+            strengths[group_id] = WORDS.index(disposition)
+            decided_in[seen.report_id].append(group_id)
+
+    sources = defaultdict[str, list[tuple[int, str]]](list)
+    for report_id, group_ids in decided_in.items():
         if table_digest(archive, table_folder(report_id)) is None:
             continue
-        before = read_table_columns(archive, report_id, ("message_id", "group_id"))
-        for source, group_id in _moves(
-            before.filter(is_in(before["group_id"], group_ids)), pending
-        ):
+        table = read_table_columns(archive, report_id, ("message_id", "group_id"))
+        before = table.filter(is_in(table["group_id"], group_ids))
+        for source_id, group_id in _moves(before, pending):
             if (memory.state(group_id).plan_id or "") <= report_id:
-                words[group_id].append((strengths[source], source))
-    for group_id, heard in words.items():
-        own = memory.state(group_id).word()
-        strictest, source = max(heard)
-        if own is None or strictest > WORDS.index(own):
-            who = f"analysis, as said of {source}"
-            said = {
-                EDIT: Statement(now, who, plan_id=plan_id, is_edited=True),
-                STOPPED: Statement(now, who, stopped=memory.state(source).stopped),
-            }
-            word = WORDS[strictest]
-            add_statement(archive, group_id, said.get(word, Statement(now, who, word, plan_id)))
+                sources[group_id].append((strengths[source_id], source_id))
+
+    for group_id, sources_of_group in sources.items():
+        own_disposition = memory.state(group_id).word()
+        strength, source_id = max(sources_of_group)
+        if own_disposition is None or strength > WORDS.index(own_disposition):
+            statement = _statement_as_of(source_id, WORDS[strength], memory, plan_id, now)
+            add_statement(archive, group_id, statement)
+
+
+def _statement_as_of(
+    source_id: str, disposition: str, memory: GroupMemory, plan_id: str, now: datetime
+) -> Statement:
+    """Return the statement that repeats the decision about the group *source_id*."""
+    who = f"analysis, as said of {source_id}"
+    if disposition == EDIT:
+        return Statement(now, who, plan_id=plan_id, is_edited=True)
+    if disposition == STOPPED:
+        return Statement(now, who, stopped=memory.state(source_id).stopped)
+    return Statement(now, who, action=disposition, plan_id=plan_id)
 
 
 def _moves(before: pa.Table, after: pa.Table) -> set[tuple[str, str]]:
     """Return from which group into which other one messages came; both tables name their groups."""
     now = after.filter(is_in(after["message_id"], before["message_id"]))
-    places = pc.index_in(now["message_id"], value_set=combined(before["message_id"]))
-    columns: list[Any] = [before["group_id"].take(places), now["group_id"]]
+    rows_before = pc.index_in(now["message_id"], value_set=combined(before["message_id"]))
+    columns: list[Any] = [before["group_id"].take(rows_before), now["group_id"]]
     pairs = pa.table(columns, names=["source", "group_id"]).group_by(["source", "group_id"])
-    moves = {(row["source"], row["group_id"]) for row in pairs.aggregate([]).to_pylist()}
-    return {(source, group_id) for source, group_id in moves if source != group_id}
+
+    moves = set()
+    for pair in pairs.aggregate([]).to_pylist():
+        if pair["source"] != pair["group_id"]:
+            moves.add((pair["source"], pair["group_id"]))
+    return moves
 
 
 def left_for_people(
@@ -96,26 +114,30 @@ def left_for_people(
 ) -> dict[str, str]:
     """Return the groups that their rule must not decide, and why; see ``Findings``.
 
-    What people said of a group counts for its whole family.
+    A decision about a group counts for its whole family.
     """
-    damaged = {path.split("/")[1] for path in memory.unreadable}
+    damaged_ids = {path.split("/")[1] for path in memory.unreadable}
     first_sent = {group.group_id: group.first_sent_at for group in findings.groups}
-    ids = {*first_sent, *findings.families, *findings.families.values()}
-    oldest = {one: findings.families.get(one, one) for one in ids}
-    words = defaultdict[str, list[str]](list)
-    for one, family in oldest.items():
-        # What is not listed has no message of its own that a rule could send.
-        word = memory.state(one).word(first_sent.get(one, findings.analyzed_at))
-        if one in damaged:
-            word = _UNREADABLE
-        words[family] += [word] if word else []
+    families = findings.families
+
+    dispositions = defaultdict[str, list[str]](list)
+    for group_id in {*first_sent, *families, *families.values()}:
+        # A group that is not listed has no message of its own that a rule could send.
+        first_sent_at = first_sent.get(group_id, findings.analyzed_at)
+        disposition = memory.state(group_id).word(first_sent_at)
+        if group_id in damaged_ids:
+            disposition = _UNREADABLE
+        if disposition:
+            dispositions[families.get(group_id, group_id)].append(disposition)
+
+    strictness = [*WORDS, _UNREADABLE]
     left = {}
     for group in findings.groups:
         rule = rules.get(group.group_id)
         if rule is None or rule.overrides_people or rule.action is Action.LEAVE:
             continue
-        heard = words[oldest[group.group_id]]
-        word = max(heard, key=[*WORDS, _UNREADABLE].index, default=rule.action)
-        if word != rule.action:
-            left[group.group_id] = word
+        of_family = dispositions[families.get(group.group_id, group.group_id)]
+        strictest = max(of_family, key=strictness.index, default=rule.action)
+        if strictest != rule.action:
+            left[group.group_id] = strictest
     return left
