@@ -1,4 +1,4 @@
-"""What is remembered of groups: what people said, what analyses saw, and the status. Pure."""
+"""The memory of groups: statements of people, observations of analyses, and the status. Pure."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -10,23 +10,23 @@ from typing import Any
 from dlq.errors import InputError
 
 REMEMBERED_GROUPS = 10_000
-"""Groups that are remembered though nobody said anything about them: those that were seen last."""
+"""Groups that are remembered without a statement: those that were seen last."""
 
 NOTE_CHARACTERS = 2_000
 
 EDIT = "edit"
-"""The word of a group whose edit nobody has carried out."""
+"""Disposition of a group whose edit nobody has carried out."""
 
 STOPPED = "stopped"
-"""The word of a group of which too much came back: no rule and no redrive sends more of it until a
-person decides again."""
+"""Disposition of a group of which too much came back: no rule and no redrive sends more of it until
+a person decides again."""
 
 WORDS = ("discard", EDIT, "leave", STOPPED)
-"""What holds for a group and a policy must not go against, the strictest last."""
+"""Dispositions of a group that a policy must not go against, the strictest last."""
 
 
 def is_group_id(text: str) -> bool:
-    """Whether *text* is an id as analyses make it."""
+    """Return whether *text* is an id as analyses make it."""
     return re.fullmatch(r"g-[0-9a-f]{10}", text) is not None
 
 
@@ -36,14 +36,14 @@ def is_group_start(text: str) -> bool:
 
 
 def note_of(text: str) -> str:
-    """Return a note as it is written down.
+    """Return a note as it is stored.
 
     Raises:
         InputError: it is too long.
     """
     if len(text) > NOTE_CHARACTERS:
         raise InputError(f"the note has {len(text):,} characters; at most {NOTE_CHARACTERS:,}")
-    # What a shell passes on may hold half a character.
+    # A shell may pass on half a character.
     return text.encode("utf-8", "replace").decode()
 
 
@@ -63,7 +63,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What one person said about a group at one time; None for what it is not about.
+    """A statement of one person about a group at one time; None for what it is not about.
 
     Attributes:
         time: in UTC, by that person's clock.
@@ -87,13 +87,13 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class GroupState:
-    """What all statements about a group say together; None for what nobody said.
+    """The state of a group after all statements about it; None for what no statement says.
 
     Attributes:
         number: of statements; each has its number, from 1.
         action: the last decision, in the plan *plan_id*.
         note_in: number of the statement with the note.
-        edited_at: when the last decision was said, if it came with an edit.
+        edited_at: the time of the last decision, if it came with an edit.
         stops: how often it was stopped.
     """
 
@@ -106,24 +106,43 @@ class GroupState:
     stopped: str | None = None
     stops: int = 0
 
-    def after(self, said: Statement) -> "GroupState":
+    def after(self, statement: Statement) -> "GroupState":
         """Return the state after the next statement."""
         number = self.number + 1
-        note_in, resolved_at = self.note_in, self.resolved_at
-        if said.text is not None:
-            note_in = number if said.text else None
-        if said.is_resolved is not None:
-            resolved_at = said.time if said.is_resolved else None
-        plan_id, edited_at = self.plan_id, self.edited_at
-        if said.plan_id is not None:
-            plan_id, edited_at = said.plan_id, said.time if said.is_edited else None
-        action = said.action or self.action
-        stopped = None if said.action else said.stopped or self.stopped
-        stops = self.stops + (said.stopped is not None)
-        return GroupState(number, action, note_in, resolved_at, plan_id, edited_at, stopped, stops)
+        note_in = self.note_in
+        if statement.text is not None:
+            note_in = number if statement.text else None
+
+        resolved_at = self.resolved_at
+        if statement.is_resolved is not None:
+            resolved_at = statement.time if statement.is_resolved else None
+
+        plan_id = self.plan_id
+        edited_at = self.edited_at
+        if statement.plan_id is not None:
+            plan_id = statement.plan_id
+            edited_at = statement.time if statement.is_edited else None
+
+        stops = self.stops
+        stopped = self.stopped
+        if statement.stopped is not None:
+            stops += 1
+            stopped = statement.stopped or self.stopped
+        if statement.action:
+            stopped = None
+        return GroupState(
+            number=number,
+            action=statement.action or self.action,
+            note_in=note_in,
+            resolved_at=resolved_at,
+            plan_id=plan_id,
+            edited_at=edited_at,
+            stopped=stopped,
+            stops=stops,
+        )
 
     def word(self, first_sent_at: datetime | None = None) -> str | None:
-        """Return which of ``WORDS`` holds for a group; None if a policy is free.
+        """Return which of ``WORDS`` holds for a group; None if a policy is free to decide.
 
         *first_sent_at* is the time of the group's oldest pending message, None if unknown. An
         edit is carried out when no message from before it is left.
@@ -138,12 +157,13 @@ class GroupState:
 
 @dataclass(frozen=True, slots=True)
 class SeenGroup:
-    """What analyses saw of a group, first and last.
+    """The observations that analyses made of a group, first and last.
 
     Attributes:
         report_id: of the last report about all messages that lists it, else of the first one.
-        count: its pending messages then.
-        last_sent_at: when the last message that was ever seen was sent to the parked queue.
+        count: its pending messages at that time.
+        last_sent_at: the time at which the last message that was ever seen was sent to the parked
+            queue.
         status: in the last analysis that could tell.
     """
 
@@ -158,7 +178,7 @@ class SeenGroup:
 
 @dataclass(frozen=True, slots=True)
 class GroupMemory:
-    """What an archive remembers of its groups, by id; *unreadable* files are missing in it."""
+    """The memory that an archive has of its groups, by id; *unreadable* files are missing in it."""
 
     groups: Mapping[str, SeenGroup] = field(default_factory=dict)
     said: Mapping[str, GroupState] = field(default_factory=dict)
@@ -170,11 +190,11 @@ class GroupMemory:
 
         Also those whose last statement cannot be read, because it may have stopped them.
         """
-        stopped = {
-            group_id: state.stopped
-            for group_id, state in self.said.items()
-            if state.stopped is not None
-        }
+        stopped = {}
+        for group_id, state in self.said.items():
+            reason = state.stopped
+            if reason is not None:
+                stopped[group_id] = reason
         for path in self.unreadable:
             group_id = path.split("/")[1]
             if is_group_id(group_id):
@@ -182,7 +202,7 @@ class GroupMemory:
         return stopped
 
     def state(self, group_id: str) -> GroupState:
-        """Return what people say of a group."""
+        """Return the state of a group after all statements about it."""
         return self.said.get(group_id, GroupState())
 
 
@@ -195,45 +215,51 @@ def after_analysis(
     *,
     is_whole: bool = True,
 ) -> tuple[GroupMemory, tuple[SeenGroup, ...]]:
-    """Return what is remembered after an analysis, and groups of *memory* that are gone since.
+    """Return the memory after an analysis, and the groups of *memory* that are gone since.
 
-    *rows* are those of the groups that it lists: ``group_id``, ``count``, and ``last_sent_at``,
-    which may be None; *unlisted* have pending messages, too. Only where it looked at all messages
-    (*is_whole*) a group can be gone.
+    Args:
+        memory: the memory before the analysis.
+        report_id: of this analysis.
+        now: the time of this analysis.
+        rows: the groups that it lists: ``group_id``, ``count``, and ``last_sent_at``, which may be
+            None.
+        unlisted: groups that have pending messages, too.
+        is_whole: whether it looked at all messages. Only then a group can be gone.
     """
-    listed = [_seen(memory, row, report_id, now, is_whole=is_whole) for row in rows]
-    there = {*(one.group_id for one in listed), *unlisted}
-    gone = tuple(
-        seen
-        for group_id, seen in sorted(memory.groups.items())
-        if is_whole and seen.status is not Status.GONE and group_id not in there
-    )
-    groups = {
-        **memory.groups,
-        **{one.group_id: replace(one, status=Status.GONE) for one in gone},
-        **{one.group_id: one for one in listed},
-    }
-    newest = sorted(groups.values(), key=lambda one: (one.last_seen_at, one.group_id))
-    kept = {*memory.said, *(one.group_id for one in newest[-REMEMBERED_GROUPS:])}
-    return replace(memory, groups={one: seen for one, seen in groups.items() if one in kept}), gone
+    listed = {}
+    for row in rows:
+        seen = _seen(memory, row, report_id, now, is_whole=is_whole)
+        listed[seen.group_id] = seen
+
+    pending_ids = {*listed, *unlisted}
+    gone = []
+    for group_id, seen in sorted(memory.groups.items()):
+        was_there = seen.status is not Status.GONE
+        if is_whole and was_there and group_id not in pending_ids:
+            gone.append(seen)
+
+    groups = dict(memory.groups)
+    for seen in gone:
+        groups[seen.group_id] = replace(seen, status=Status.GONE)
+    groups.update(listed)
+
+    by_age = sorted(groups, key=lambda group_id: (groups[group_id].last_seen_at, group_id))
+    remembered_ids = {*memory.said, *by_age[-REMEMBERED_GROUPS:]}
+    remembered = {group_id: groups[group_id] for group_id in groups if group_id in remembered_ids}
+    return replace(memory, groups=remembered), tuple(gone)
 
 
 def _seen(
     memory: GroupMemory, row: Mapping[str, Any], report_id: str, now: datetime, *, is_whole: bool
 ) -> SeenGroup:
     group_id = row["group_id"]
-    before, state = memory.groups.get(group_id), memory.state(group_id)
-    resolved_at = state.resolved_at
+    before = memory.groups.get(group_id)
     # A message that was sent after the fix disproves it, also once that message is decided.
-    times = filter(None, (before and before.last_sent_at, row["last_sent_at"]))
-    last_sent_at = max(times, default=None)
-    if state.stopped is not None:
-        status = Status.STOPPED
-    elif resolved_at is None:
-        status = Status.KNOWN if before else Status.NEW
-    else:
-        is_back = last_sent_at is not None and last_sent_at > resolved_at
-        status = Status.REGRESSED if is_back else Status.RESOLVED
+    times = [row["last_sent_at"]]
+    if before is not None:
+        times.append(before.last_sent_at)
+    last_sent_at = max(filter(None, times), default=None)
+
     return SeenGroup(
         group_id=group_id,
         first_seen_at=before.first_seen_at if before else now,
@@ -241,5 +267,14 @@ def _seen(
         report_id=before.report_id if before and not is_whole else report_id,
         count=row["count"],
         last_sent_at=last_sent_at,
-        status=status,
+        status=_status(memory.state(group_id), last_sent_at, is_new=before is None),
     )
+
+
+def _status(state: GroupState, last_sent_at: datetime | None, *, is_new: bool) -> Status:
+    if state.stopped is not None:
+        return Status.STOPPED
+    if state.resolved_at is None:
+        return Status.NEW if is_new else Status.KNOWN
+    is_back = last_sent_at is not None and last_sent_at > state.resolved_at
+    return Status.REGRESSED if is_back else Status.RESOLVED
