@@ -22,7 +22,7 @@ FOR_PEOPLE = ("first_id", "sent_at", "receive_count", "body_bytes")
 """Columns for ``message_index``: no verb of a plan needs them."""
 
 TABLE_COLUMNS = tuple(dict.fromkeys((*ORDER_COLUMNS, FILE, *FOR_PEOPLE)))
-"""What a table is made of, beside ``group_id``."""
+"""The columns from which a table is made, beside ``group_id``."""
 
 _FILE_ROWS = 250_000
 """Rows of one file: some 30 MB in memory."""
@@ -35,6 +35,5 @@ def write_message_table(grouped: pa.Table, archive: Archive, plan_id: str) -> st
     """
     columns = ["message_id", "group_id", "unit", "position", FILE, *FOR_PEOPLE]
     rows = with_positions(grouped, in_order_units(grouped.num_rows)).select(columns)
-    starts = range(0, rows.num_rows, _FILE_ROWS)
-    files = [rows.slice(start, _FILE_ROWS) for start in starts]
+    files = [rows.slice(start, _FILE_ROWS) for start in range(0, rows.num_rows, _FILE_ROWS)]
     return write_whole(archive, table_folder(plan_id), files)

@@ -1,4 +1,4 @@
-"""What an analysis writes: ``groups.parquet``, ``summary.json``, a plan's comments. Pure."""
+"""The outputs of an analysis: ``groups.parquet``, ``summary.json``, a plan's comments. Pure."""
 
 import json
 from contextlib import suppress
@@ -20,22 +20,27 @@ GROUPS_SCHEMA = pa.schema(arrow_fields(GroupFinding))
 
 def groups_table(findings: Findings) -> pa.Table:
     """Return the rows of ``groups.parquet``."""
-    return pa.Table.from_pylist([asdict(one) for one in findings.groups], schema=GROUPS_SCHEMA)
+    rows = list(map(asdict, findings.groups))
+    return pa.Table.from_pylist(rows, schema=GROUPS_SCHEMA)
 
 
 def summary_json(findings: Findings) -> str:
-    """Serialize everything that was found as JSON; times in ISO 8601."""
-    statuses = findings.statuses
-    content = {"signature": SIGNATURE_VERSION, **asdict(findings), "statuses": statuses}
+    """Serialize all findings as JSON; times in ISO 8601."""
+    content = {
+        "signature": SIGNATURE_VERSION,
+        **asdict(findings),
+        "statuses": findings.statuses,
+    }
     return json.dumps(content, indent=1, default=datetime.isoformat)
 
 
 def read_findings(summary: bytes | None) -> Findings | None:
-    """Return what ``summary_json`` wrote; None where it is not there, or was changed."""
+    """Return the findings that ``summary_json`` wrote; None where it is missing or was changed."""
     with suppress(*DAMAGE):
-        values = json.loads(summary or b"")
-        names = [one.name for one in fields(Findings) if one.name in values]
-        return record_of(Findings, {name: values[name] for name in names})
+        content = json.loads(summary or b"")
+        names = [field.name for field in fields(Findings)]
+        values = {name: content[name] for name in names if name in content}
+        return record_of(Findings, values)
     return None
 
 
@@ -47,10 +52,11 @@ def plan_notes(findings: Findings) -> dict[str, list[str]]:
     notes = {}
     for group in findings.groups:
         share = f"{percent(group.share)} of {findings.messages:,} pending messages"
-        notes[group.group_id] = [f"{share}, {group.trend}" if group.trend else share]
+        lines = [f"{share}, {group.trend}" if group.trend else share]
         if group.leads:
             best = group.leads[0]
-            notes[group.group_id].append(f"lead: {format_lead(best)}")
+            lines.append(f"lead: {format_lead(best)}")
             if best.condition:
-                notes[group.group_id].append(f"--where {quote(best.condition)}")
+                lines.append(f"--where {quote(best.condition)}")
+        notes[group.group_id] = lines
     return notes
