@@ -1,4 +1,4 @@
-"""The console's application: routes, and what stands before them."""
+"""The console's application: its routes and its middleware."""
 
 import asyncio
 from http import HTTPStatus
@@ -16,11 +16,11 @@ from dlq.console.security import ASSETS, ENTRY, Security, Session
 from dlq.console.site import Console, asset, environment
 
 MOST_CONNECTIONS = 100
-"""At the same time: with more of them open, requests are refused. A browser makes six."""
+"""Connections at the same time; with more of them, requests are refused. A browser makes six."""
 
 HEAD_SECONDS = 10.0
-"""For the head of a request, from the connection or the last answer on. Without a limit, whoever
-opens ``MOST_CONNECTIONS`` and sends nothing keeps all others out."""
+"""Time for the head of a request, from the connection or the last answer on. Without a limit, a
+program that opens ``MOST_CONNECTIONS`` and sends nothing keeps all others out."""
 
 
 class PromptProtocol(H11Protocol):
@@ -43,7 +43,7 @@ class PromptProtocol(H11Protocol):
         super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no longer."""
+        """Stop waiting."""
         super().connection_lost(exc)
         self._stop_waiting()
 
@@ -88,7 +88,8 @@ def make_app(console: Console, session: Session) -> Starlette:
         ],
         middleware=[Middleware(Security, session=session)],
     )
-    app.state.console, app.state.csrf = console, session.csrf
+    app.state.console = console
+    app.state.csrf = session.csrf
     return app
 
 

@@ -3,8 +3,8 @@
 A job survives the console. Everything about it is in its folder, so that the next console finds
 it: the command, progress, the answer, errors, the exit code.
 
-Whether a job runs is not a matter of process ids, which are reused: its process holds a lock on a
-file of the folder until it ends, and the kernel releases the lock of a process that was killed.
+A lock shows that a job runs, because process ids are reused: its process holds a lock on a file of
+the folder until it ends, and the kernel releases the lock of a process that was killed.
 
 The jobs of an archive run one after the other. Jobs are started one at a time, and each waits for
 the locks of those that ran, or waited, when it was started. So no clock decides the order.
@@ -40,7 +40,7 @@ ANSWER_FILE = "answer"
 ERRORS_FILE = "errors"
 
 _TAIL_BYTES = 64 * 1024
-"""Of errors and progress that are read, from the end."""
+"""Bytes of errors and of progress that are read, from the end."""
 
 MOST_STOPS = 2
 """The first request to stop waits for open calls, the second one ends at once."""
@@ -63,7 +63,7 @@ EXIT_WORDS: Mapping[int | None, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a job: what it does, since when, and how far it is, which may be empty."""
+    """One step of a job: its name, its time so far, and its progress, which may be empty."""
 
     label: str
     seconds: float
@@ -72,17 +72,16 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One command and what became of it.
+    """One command and its state.
 
     Attributes:
         job_id: sorts by the time of the start.
         words: the command, without ``dlq``.
-        who: started it, as ``actor.actor`` says.
-        is_running: whether its process is there; it may still wait for its turn.
+        who: the user who started it, as ``actor.actor`` returns it.
+        is_running: whether its process exists; it may still wait for its turn.
         exit_code, ended_at: None while it runs, and if it died.
-        stops: how often somebody asked it to stop, at most ``MOST_STOPS``.
-        steps: what it did one after the other, the last one perhaps still in progress; of a long
-            job, those of late.
+        stops: the number of requests to stop it, at most ``MOST_STOPS``.
+        steps: in order; the last one may still be in progress. Of a long job, the newest.
     """
 
     job_id: str
@@ -114,7 +113,7 @@ class Job:
 
     @property
     def status(self) -> str:
-        """Say in a few words what is the matter with it."""
+        """Its state in a few words."""
         if self.is_running:
             return "stopping" if self.stops else "running"
         return EXIT_WORDS.get(self.exit_code, f"exit code {self.exit_code}")
@@ -124,7 +123,7 @@ class Job:
         return _read(self.folder / ANSWER_FILE)
 
     def errors(self) -> str:
-        """Return the end of what the command wrote to standard error."""
+        """Return the end of the command's standard error."""
         return _tail(self.folder / ERRORS_FILE)
 
 
@@ -135,7 +134,7 @@ class Jobs:
     Attributes:
         folder: holds a folder for each job. It is created at the first start.
         now_seconds: epoch seconds.
-        process: the command of the process of a job, but for the job's folder; see ``cli.job``.
+        process: the command of a job's process, without the job's folder; see ``cli.job``.
     """
 
     folder: Path
@@ -158,7 +157,7 @@ class Jobs:
     def start(self, job_id: str, words: Sequence[str]) -> Job:
         """Start a command, unless this id of ``make_id`` was started before; return the job.
 
-        So a form that is sent twice starts one.
+        So a form that is sent twice starts one job.
 
         Raises:
             InputError: this is no id of a job; or see ``check_owner``.
@@ -166,6 +165,7 @@ class Jobs:
         """
         if not NEW_ID.fullmatch(job_id):
             raise InputError(f"{job_id!r}: is no id of a job")
+
         folder = self.folder / job_id
         try:
             with self._starting():
@@ -174,6 +174,7 @@ class Jobs:
                 self._remove_old()
         except OSError as error:
             raise ArchiveError(f"{folder}: cannot start the command: {error}") from error
+
         job = self.get(job_id)
         if job is None:
             raise ArchiveError(f"{folder}: is gone; start the command again")
@@ -185,9 +186,11 @@ class Jobs:
         record = _read(folder / COMMAND_FILE) if NEW_ID.fullmatch(job_id) else None
         if record is None:
             return None
+
         # In this order: a process writes the exit code before it releases the lock.
         is_locked = _is_locked(folder / LOCK_FILE)
         end = _read(folder / END_FILE)
+        stop_files = [stop_file(folder, number) for number in range(1, MOST_STOPS + 1)]
         return Job(
             job_id=job_id,
             words=record["words"],
@@ -197,13 +200,17 @@ class Jobs:
             is_running=is_locked and not end,
             exit_code=end["exit_code"] if end else None,
             ended_at=datetime.fromtimestamp(end["ended_at"], UTC) if end else None,
-            stops=sum(stop_file(folder, one + 1).exists() for one in range(MOST_STOPS)),
+            stops=sum(map(Path.exists, stop_files)),
             steps=_steps(folder / PROGRESS_FILE),
         )
 
     def all(self) -> list[Job]:
         """Return all jobs, the latest first."""
-        jobs = [job for folder in self.folder.glob("*") if (job := self.get(folder.name))]
+        jobs: list[Job] = []
+        for folder in self.folder.glob("*"):
+            job = self.get(folder.name)
+            if job is not None:
+                jobs.append(job)
         return sorted(jobs, key=lambda job: (job.started_at, job.job_id), reverse=True)
 
     def stop(self, job_id: str, number: int) -> None:
@@ -214,20 +221,20 @@ class Jobs:
         job = self.get(job_id)
         if job is None or not job.is_running:
             return
-        for one in range(1, min(number, MOST_STOPS) + 1):
-            LocalArchive(str(job.folder)).create(stop_file(job.folder, one).name, b"")
+        for stop_number in range(1, min(number, MOST_STOPS) + 1):
+            LocalArchive(str(job.folder)).create(stop_file(job.folder, stop_number).name, b"")
 
     def check_owner(self) -> None:
-        """Check that nobody else can write commands here, which **Go on** would run, or read them.
+        """Check that no other user can read the commands here, or write some that **Go on** runs.
 
         Raises:
             InputError: the folder of all jobs is not this user's alone.
         """
         with suppress(FileNotFoundError):
-            found = self._private.stat()
-            if found.st_uid != os.geteuid() or found.st_mode & 0o077:
-                why = "others can use it; the console needs a folder of your own, of mode 700"
-                raise InputError(f"{self._private}: {why}")
+            status = self._private.stat()
+            if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+                fault = "others can use it; the console needs a folder of your own, of mode 700"
+                raise InputError(f"{self._private}: {fault}")
 
     @property
     def _private(self) -> Path:
@@ -235,7 +242,7 @@ class Jobs:
 
     @contextmanager
     def _starting(self) -> Iterator[None]:
-        """Be the only one who starts a job in the block, of all consoles and all their threads."""
+        """Hold the lock under which a job is started, among all consoles and their threads."""
         # Commands, reasons and conditions may name persons: nobody else may read them.
         self._private.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.check_owner()
@@ -245,14 +252,15 @@ class Jobs:
             yield
 
     def _start(self, folder: Path, words: Sequence[str]) -> None:
-        """Start the process of a job. Its lock is held from before its record is there."""
-        earlier = [job.job_id for job in reversed(self.all()) if job.is_running]
+        """Start the process of a job. Its lock is held before its record exists."""
+        earlier_ids = [job.job_id for job in reversed(self.all()) if job.is_running]
         record = {
             "words": [*words],
             "who": actor(),
             "started_at": self.now_seconds(),
-            "after": earlier,
+            "after": earlier_ids,
         }
+
         folder.mkdir()
         try:
             with (
@@ -262,6 +270,7 @@ class Jobs:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 # The record comes last: a folder without it is no job.
                 LocalArchive(str(folder)).write(COMMAND_FILE, json.dumps(record).encode())
+
                 process = subprocess.Popen(  # noqa: S603 - a program of ours
                     [*self.process, str(folder)],
                     stdin=subprocess.DEVNULL,
@@ -275,6 +284,7 @@ class Jobs:
         except OSError:
             shutil.rmtree(folder, ignore_errors=True)
             raise
+
         # Otherwise a process that has ended stays in the table of processes.
         threading.Thread(target=process.wait, name=f"job-{folder.name}", daemon=True).start()
 
@@ -293,7 +303,7 @@ def stop_file(folder: Path, number: int) -> Path:
 def _is_locked(path: Path) -> bool:
     try:
         with path.open("rb") as file:
-            # Shared: two who look at the same time do not take each other for the process.
+            # Shared: two readers at the same time do not take each other for the process.
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError as error:
         return isinstance(error, BlockingIOError)
@@ -315,8 +325,9 @@ def _steps(path: Path) -> list[Step]:
         # The first one may be cut, and the last one be half written.
         with suppress(ValueError):
             step = Step(**json.loads(line))
-            is_same = steps and step.label == steps[-1].label and step.seconds >= steps[-1].seconds
-            steps[len(steps) - bool(is_same) :] = [step]
+            if steps and step.label == steps[-1].label and step.seconds >= steps[-1].seconds:
+                steps.pop()
+            steps.append(step)
     return steps
 
 

@@ -1,10 +1,10 @@
 """The reports of a console: as they are now, and decisions and edits in their plans. No Spark.
 
-Other people change a plan at the same time. A form carries what its page showed of each group, and
-the plan is written only if it is still what was read. So of two people who decide about different
-groups, whoever loses the race reads the plan again and applies the decision again: both are in it.
-Of two who decide about the same group, the second one is shown what the first one decided, and
-confirms or not.
+Other people change a plan at the same time. A form carries a digest of each group that its page
+showed, and the plan is written only if it is unchanged since it was read. If two people decide
+about different groups, the one who loses the race reads the plan again and applies the decision
+again: both decisions are in it. If two people decide about the same group, the second one is shown
+the decision of the first one, and confirms or not.
 """
 
 import json
@@ -20,7 +20,7 @@ from dlq.errors import BusyError
 from dlq.explain.findings import Findings, GroupFinding
 from dlq.explain.outputs import read_findings
 from dlq.explain.triage import GroupMemory, Statement, is_group_id
-from dlq.inspect.groups import ListedGroup, list_groups
+from dlq.inspect.groups import ListedGroup, findings_by_id, list_groups
 from dlq.inspect.outcomes import read_outcomes
 from dlq.plan.plan import Action, Plan, PlannedGroup
 from dlq.plan.plan_file import PlanFile, find_plan
@@ -35,10 +35,10 @@ class Group:
     """One group of a plan.
 
     Attributes:
-        planned: what the plan says now.
-        listed: with what people said about it, as ``groups`` prints it.
-        found: what the analysis found; None where the plan is not beside its report.
-        rank: its place by size, from 1.
+        planned: its entry in the plan now.
+        listed: as ``groups`` prints it, with the statements of people about it.
+        found: its finding of the analysis; None where the plan is not beside its report.
+        rank: its position by size, from 1.
     """
 
     planned: PlannedGroup
@@ -58,9 +58,9 @@ class Group:
 
 
 def entry_digest(group: PlannedGroup) -> str:
-    """Return a digest of what a person may change about a group in a plan."""
-    said = [group.action.value, group.note, group.edit.text if group.edit else ""]
-    return sha256(json.dumps(said).encode()).hexdigest()[:16]
+    """Return a digest of the values of a group that a person may change in a plan."""
+    values = [group.action.value, group.note, group.edit.text if group.edit else ""]
+    return sha256(json.dumps(values).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Report:
 
     Attributes:
         findings: of the analysis; None where the plan is not beside its report.
-        memory: what people said, without the texts of notes.
+        memory: the statements of people, without the texts of notes.
         groups: in the plan's order.
         newest: id of the newest report, if this is another one; empty for the newest.
     """
@@ -91,7 +91,7 @@ find_report = partial(find_plan, takes_files=False)
 
 
 def read_report(console: Console, plan_id: str | None) -> Report:
-    """Read a report, the newest by default, and what became of its messages by now.
+    """Read a report, the newest by default, and the outcomes of its messages by now.
 
     Raises:
         InputError: there is no such report, or its plan has faults.
@@ -99,19 +99,35 @@ def read_report(console: Console, plan_id: str | None) -> Report:
     archive = console.archive
     file = find_report(archive, plan_id)
     plan = file.plan()
-    newest = find_plan(archive, None).folder.root.rsplit("/", 1)[1] if plan_id else plan.plan_id
+    newest_id = plan.plan_id
+    if plan_id:
+        newest_id = find_plan(archive, None).folder.root.rsplit("/", 1)[1]
+
     # The plan alone decides; without its summary there are no leads and no samples to show.
     findings = read_findings(file.summary())
     memory = read_memory(archive)
     claimed = claimed_of_plan(archive, plan.plan_id)
     outcomes = read_outcomes(archive, plan, console.failure_table, claimed)
-    listed = list_groups(plan, findings, memory, {}, outcomes)
-    found = {one.group_id: one for one in findings.groups} if findings else {}
-    groups = tuple(
-        Group(planned, one, found.get(planned.group_id), rank)
-        for rank, (planned, one) in enumerate(zip(plan.groups, listed, strict=True), start=1)
+
+    listed_groups = list_groups(plan, findings, memory, {}, outcomes)
+    group_findings = findings_by_id(findings)
+    groups: list[Group] = []
+    for planned, listed in zip(plan.groups, listed_groups, strict=True):
+        group = Group(
+            planned=planned,
+            listed=listed,
+            found=group_findings.get(planned.group_id),
+            rank=len(groups) + 1,
+        )
+        groups.append(group)
+
+    return Report(
+        plan=plan,
+        findings=findings,
+        memory=memory,
+        groups=tuple(groups),
+        newest="" if newest_id == plan.plan_id else newest_id,
     )
-    return Report(plan, findings, memory, groups, "" if newest == plan.plan_id else newest)
 
 
 @dataclass(eq=False)
@@ -133,10 +149,15 @@ def change_groups(
     action: Action | None = None,
     note: str | None = None,
 ) -> None:
-    """Change groups of a plan, then write into the archive who decided it, or has edited it.
+    """Change groups of a plan, then record in the archive who decided it, or has edited it.
 
-    *seen* has, by group id, ``entry_digest`` of what the reader saw. *change* makes the new text of
-    the plan; *action* and *note* are what it decides, None for what it leaves as it is.
+    Args:
+        console: the console of the user.
+        plan_id: the plan.
+        seen: by group id, ``entry_digest`` of the entry that the reader saw.
+        change: makes the new text of the plan.
+        action: the action that it decides; None if it decides none.
+        note: the note that it writes; None if it leaves the note as it is.
 
     Raises:
         MeanwhileError: one of the groups is not as the reader saw it.
@@ -148,10 +169,18 @@ def change_groups(
     plan = _changed(find_report(console.archive, plan_id), seen, change)
     for group_id in filter(is_group_id, seen):
         is_edited = plan.groups[plan.index(group_id)].edit is not None
-        if action or is_edited:
-            word, at = action and action.value, console.now()
-            said = Statement(at, console.who, word, plan.plan_id, note, is_edited=is_edited)
-            add_statement(console.archive, group_id, said)
+        if not action and not is_edited:
+            continue
+
+        statement = Statement(
+            time=console.now(),
+            who=console.who,
+            action=action.value if action else None,
+            plan_id=plan.plan_id,
+            text=note,
+            is_edited=is_edited,
+        )
+        add_statement(console.archive, group_id, statement)
 
 
 def _changed(file: PlanFile, seen: Mapping[str, str], change: Callable[[str], str]) -> Plan:
@@ -160,13 +189,14 @@ def _changed(file: PlanFile, seen: Mapping[str, str], change: Callable[[str], st
         plan = read_plan(text, name=file.path)
         new = change(text)
         wanted = read_plan(new)
-        different = [
-            group
-            for group_id, digest in seen.items()
-            if entry_digest(group := plan.groups[plan.index(group_id)]) != digest
-            # Somebody else said the very same: there is nothing to confirm.
-            and group != wanted.groups[plan.index(group_id)]
-        ]
+
+        different = []
+        for group_id, digest in seen.items():
+            position = plan.index(group_id)
+            group = plan.groups[position]
+            # If somebody else decided the very same, there is nothing to confirm.
+            if entry_digest(group) != digest and group != wanted.groups[position]:
+                different.append(group)
         if different:
             raise MeanwhileError(plan, different)
         if new == text or file.replace(text, new):

@@ -38,7 +38,6 @@ ENTRY = "/open"
 ASSETS = "/assets/"
 """Files of the package: everybody has them, so no session is needed."""
 
-_HOST_NAMES = ("127.0.0.1", "localhost")
 _MOST_FIELDS = 10_000
 
 _POLICY = (
@@ -64,7 +63,7 @@ HEADERS: Mapping[str, str] = {
     "cross-origin-embedder-policy": "require-corp",
     "permissions-policy": "camera=(), microphone=(), geolocation=(), payment=(), usb=()",
 }
-"""Of every answer."""
+"""Headers of every answer."""
 
 
 @dataclass(slots=True)
@@ -72,7 +71,7 @@ class Session:
     """The one session of a console, for the browser that opens an address first.
 
     Attributes:
-        base: what every path begins with but ``ENTRY``; nobody can guess it.
+        base: the beginning of every path but ``ENTRY``; nobody can guess it.
         cookie, key: the cookie's name and value.
         csrf: the token that each form carries.
         is_open: set once a browser has exchanged a token.
@@ -85,6 +84,11 @@ class Session:
     csrf: str = field(default_factory=partial(secrets.token_urlsafe, 32))
     is_open: threading.Event = field(default_factory=threading.Event)
     _token: str = field(default_factory=partial(secrets.token_urlsafe, 32))
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The values of a ``Host`` header that are ours."""
+        return (f"127.0.0.1:{self.port}", f"localhost:{self.port}")
 
     @property
     def address(self) -> str:
@@ -100,10 +104,12 @@ class Session:
 
     def admits(self, headers: Headers) -> bool:
         """Return whether the one cookie of our name is that of the open session."""
-        cookies = ";".join(headers.getlist("cookie")).split(";")
-        pairs = [one.strip().partition("=") for one in cookies]
-        given = [value for name, _, value in pairs if name == self.cookie]
-        return self.is_open.is_set() and len(given) == 1 and _same(given[0], self.key)
+        keys: list[str] = []
+        for cookie in ";".join(headers.getlist("cookie")).split(";"):
+            name, _, value = cookie.strip().partition("=")
+            if name == self.cookie:
+                keys.append(value)
+        return self.is_open.is_set() and len(keys) == 1 and _same(keys[0], self.key)
 
     def set_cookie(self) -> str:
         """Return the value of ``Set-Cookie``; the cookie ends with the browser's session."""
@@ -111,9 +117,9 @@ class Session:
 
 
 class Security:
-    """ASGI middleware: lets a request through, or answers it with nothing but why not.
+    """ASGI middleware: passes a request on, or answers it with the reason why not.
 
-    The form of what it lets through is in ``scope["form"]``: the body is read here, once.
+    The form of a request that it passes on is in ``scope["form"]``: the body is read here, once.
     """
 
     def __init__(self, app: ASGIApp, session: Session) -> None:
@@ -142,24 +148,33 @@ class Security:
 
     async def _check(self, request: Request) -> None:
         """Check a request; put the form into its scope. Raises ``HTTPException``."""
-        headers, session, path = request.headers, self._session, request.scope["path"]
+        session = self._session
+        headers = request.headers
+        path = request.scope["path"]
         is_safe = request.method in ("GET", "HEAD")
-        if headers.getlist("host") not in [[f"{n}:{session.port}"] for n in _HOST_NAMES]:
+
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or hosts[0] not in session.hosts:
             raise Refusal(HTTPStatus.MISDIRECTED_REQUEST, "This address is not the console's.")
+
         base = f"{session.base}/"
         if path != ENTRY and not _same(path[: len(base)], base):
             raise Refusal(HTTPStatus.NOT_FOUND, "Nothing is here.")
+
         site = headers.get("sec-fetch-site", "none")
         follows_a_link = is_safe and headers.get("sec-fetch-mode") == "navigate"
         if site not in ("none", "same-origin") and not follows_a_link:
             raise Refusal(HTTPStatus.FORBIDDEN, "Another site asked for this.")
+
         if not is_safe and headers.getlist("origin") != [f"http://{headers['host']}"]:
             raise Refusal(HTTPStatus.FORBIDDEN, "This did not come from a page of the console.")
+
         if path == ENTRY:
-            # What only looks at a link must not use the token up.
+            # A program that only previews a link must not use the token up.
             if request.method != "GET" or headers.get("sec-fetch-mode", "navigate") != "navigate":
                 raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "Open this address in a browser.")
             return
+
         request.scope.update(root_path=session.base, form=FormData())
         if is_safe and path.startswith(f"{session.base}{ASSETS}"):
             return
@@ -169,13 +184,15 @@ class Security:
                 "No session. Open the address that `dlq console` printed. Each address works once: "
                 "if it was used, stop that console with Ctrl-C and start it again.",
             )
+
         if not is_safe:
             request.scope["form"] = await _form_of(request, session.csrf)
 
 
 async def _form_of(request: Request, csrf: str) -> FormData:
     form = await request.form(max_fields=_MOST_FIELDS)
-    if not _same(request.headers.get("x-csrf-token") or str(form.get("csrf", "")), csrf):
+    token = request.headers.get("x-csrf-token") or str(form.get("csrf", ""))
+    if not _same(token, csrf):
         raise Refusal(
             HTTPStatus.FORBIDDEN,
             "This form is not of this session. Open its page again, then send it.",
@@ -183,5 +200,6 @@ async def _form_of(request: Request, csrf: str) -> FormData:
     return form
 
 
-def _same(one: str, other: str) -> bool:
-    return secrets.compare_digest(one.encode("utf-8", "replace"), other.encode())
+def _same(given: str, secret: str) -> bool:
+    """Compare in constant time."""
+    return secrets.compare_digest(given.encode("utf-8", "replace"), secret.encode())

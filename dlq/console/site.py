@@ -9,7 +9,6 @@ from functools import cache, partial
 from hashlib import sha256
 from http import HTTPStatus
 from importlib.resources import files
-from itertools import chain
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -37,12 +36,23 @@ GROUPS = "/groups/"
 """Beginning of the path of a group's page."""
 
 PAGE_ROWS = 50
-"""Of a long list, on one page."""
+"""Rows of a long list that one page shows."""
 
 _SCRIPTS = (
-    *("policy.js", "htmx/htmx.min.js", "uplot/uPlot.iife.min.js", "basics.js", "theme.js"),
-    *("console_chart.js", "filters.js", "chart_layers.js", "chart.js", "marks.js", "copying.js"),
-    *("console_list.js", "console.js", "jobs.js"),
+    "policy.js",
+    "htmx/htmx.min.js",
+    "uplot/uPlot.iife.min.js",
+    "basics.js",
+    "theme.js",
+    "console_chart.js",
+    "filters.js",
+    "chart_layers.js",
+    "chart.js",
+    "marks.js",
+    "copying.js",
+    "console_list.js",
+    "console.js",
+    "jobs.js",
 )
 _STYLES = ("uplot/uPlot.min.css", "report.css", "console.css", "jobs.css")
 
@@ -52,13 +62,13 @@ class Console:
     """The archive and the settings of one console.
 
     Attributes:
-        who: ``user@host``, for what it writes down.
+        who: ``user@host``, for the records that it writes.
         values: the options of verbs that the stack, or the user, gave, without ``--``:
             ``parked-queue-url``, ``main-queue-url``, ``dlq-url``, ``failure-table``.
-        given: those that the user gave, and ``archive`` likewise: commands with ``--stack`` need
-            them, too.
+        given: the options that the user gave, and ``archive`` likewise: commands with ``--stack``
+            need them, too.
         mask_words: the ``--mask`` options that the user gave, for commands that show messages.
-        masks: what no page shows.
+        masks: hide texts on every page.
         on_glue: whether jobs run on the stack's AWS Glue job.
     """
 
@@ -82,13 +92,20 @@ class Console:
     def words(self, verb: str, *words: str) -> list[str]:
         """Return the words of a command that works on this archive, ``dlq`` first.
 
-        It gets the queues and the table that its verb takes, as far as the stack does not say them.
+        It gets the queues and the table that its verb takes, unless the stack gives them.
         """
-        known = self.given if self.stack else {**self.values, "archive": self.archive.root}
-        names = [option.removeprefix("--") for option in stack_options(load(verb))]
-        options = [(f"--{name}", known[name]) for name in names if name in known]
-        place = [("--stack", self.stack)] if self.stack else []
-        return [PROGRAM, verb, *chain.from_iterable([*place, *options]), *words]
+        if self.stack:
+            command = [PROGRAM, verb, "--stack", self.stack]
+            values = self.given
+        else:
+            command = [PROGRAM, verb]
+            values = {**self.values, "archive": self.archive.root}
+
+        for option in stack_options(load(verb)):
+            value = values.get(option.removeprefix("--"))
+            if value is not None:
+                command += [option, value]
+        return [*command, *words]
 
     def command(self, verb: str, *words: str) -> str:
         """Format a command for the reader to copy, quoted for a shell."""
@@ -103,7 +120,7 @@ class Visit:
 
     @property
     def console(self) -> Console:
-        """What the page is about."""
+        """The console of the page."""
         console: Console = self.request.app.state.console
         return console
 
@@ -138,7 +155,7 @@ class Visit:
     def fields(self, name: str) -> list[str]:
         """Return all values of a field of the form."""
         form: FormData = self.request.scope["form"]
-        return [one for one in form.getlist(name) if isinstance(one, str)]
+        return [value for value in form.getlist(name) if isinstance(value, str)]
 
     def field(self, name: str) -> str:
         """Return the last value of a field of the form; empty where it is missing."""
@@ -151,24 +168,28 @@ class Visit:
         **values: Any,  # noqa: ANN401
     ) -> Response:
         """Render a page, or a fragment: a template has these names, and the *values*."""
-        base = self.base
         names = {
             "console": self.console,
             "csrf": self.request.app.state.csrf,
-            "base": base,
+            "base": self.base,
             "path": self.request.url.path,
             "query": self.query,
-            "asset": lambda name: f"{base}{ASSETS}{name}?{sha256(assets()[name]).hexdigest()[:16]}",
+            "asset": self._asset_address,
             "now": self.console.now(),
             "address": self.address,
         }
         content = environment().get_template(template).render(names | values)
         return HTMLResponse(content, status.value)
 
+    def _asset_address(self, name: str) -> str:
+        digest = sha256(assets()[name]).hexdigest()[:16]
+        return f"{self.base}{ASSETS}{name}?{digest}"
+
     def page_number(self, rows: int) -> tuple[int, int]:
-        """Return the number of the wanted page of a list, from 1, and how many pages there are."""
+        """Return the number of the wanted page of a list, from 1, and the number of pages."""
         pages = max(1, -(-rows // PAGE_ROWS))
-        return min(max(1, number_of(self.query.get("page", ""))), pages), pages
+        wanted = max(1, number_of(self.query.get("page", "")))
+        return min(wanted, pages), pages
 
 
 Handler = Callable[[Visit], Response]
@@ -181,33 +202,36 @@ def page_route(path: str, handler: Handler, *methods: str) -> Route:
     """
 
     def endpoint(request: Request) -> Response:
-        visit, status = Visit(request), HTTPStatus.UNPROCESSABLE_ENTITY
+        visit = Visit(request)
         try:
             return handler(visit)
         except JobError as error:
-            why = str(error)
+            reason = str(error)
+            status = HTTPStatus.UNPROCESSABLE_ENTITY
         except Exception:  # noqa: BLE001 - a fault of ours: the other pages go on
             traceback.print_exc()
-            why = "The console failed. The terminal in which it runs says why."
+            reason = "The console failed. The terminal in which it runs says why."
             status = HTTPStatus.INTERNAL_SERVER_ERROR
+
         template = "fault_part.html.jinja" if visit.is_fragment else "fault.html.jinja"
-        return visit.page(template, status, why=why)
+        return visit.page(template, status, why=reason)
 
     return Route(path, endpoint, methods=list(methods or ("GET",)))
 
 
 def number_of(text: str, otherwise: int = 0) -> int:
-    """Return the number of nine digits at most that a field says, else *otherwise*."""
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else otherwise  # noqa: PLR2004
+    """Return the number in a field, of nine digits at most; *otherwise* if it has none."""
+    is_number = text.isascii() and text.isdecimal() and len(text) < 10  # noqa: PLR2004
+    return int(text) if is_number else otherwise
 
 
 @cache
 def environment() -> Environment:
     """Return the engine of the console's templates; the report's are found, too."""
-    made = report_page.make_environment(_PACKAGES)
+    engine = report_page.make_environment(_PACKAGES)
     # Jinja's own raises for half a pair of surrogates.
-    made.filters["urlencode"] = partial(quote, errors="replace")
-    return made
+    engine.filters["urlencode"] = partial(quote, errors="replace")
+    return engine
 
 
 @cache

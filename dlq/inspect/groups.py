@@ -110,13 +110,10 @@ def list_groups(
 
     *notes* are texts by group id; *outcomes* as ``read_outcomes`` returns them.
     """
-    findings_by_id = {}
-    if findings:
-        findings_by_id = {finding.group_id: finding for finding in findings.groups}
-
+    group_findings = findings_by_id(findings)
     listed = []
     for group in plan.groups:
-        finding = findings_by_id.get(group.group_id)
+        finding = group_findings.get(group.group_id)
         state = memory.state(group.group_id)
         listed_group = ListedGroup(
             group_id=group.group_id,
@@ -137,6 +134,13 @@ def list_groups(
             listed_group = _with_outcome(listed_group, outcome)
         listed.append(listed_group)
     return listed
+
+
+def findings_by_id(findings: Findings | None) -> dict[str, GroupFinding]:
+    """Return the findings of each group by its id; empty without *findings*."""
+    if findings is None:
+        return {}
+    return {finding.group_id: finding for finding in findings.groups}
 
 
 def _lead_text(group: PlannedGroup, finding: GroupFinding | None) -> str:
