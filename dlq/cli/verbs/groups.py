@@ -1,7 +1,7 @@
 """``groups``: the groups of a report, and what is decided about each."""
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dlq.archive.ledger.disposition import Disposition
@@ -54,66 +54,104 @@ def _print(report: GroupsOfReport, archive: str) -> None:
         print_line(f"note: {path} cannot be read; what it says of a group is left out")
 
 
-def _sent(one: ListedGroup) -> int:
-    return (one.states or {}).get(Disposition.SENT, 0)
+def _sent(group: ListedGroup) -> int:
+    return (group.states or {}).get(Disposition.SENT, 0)
 
 
-def _description(one: ListedGroup) -> str:
-    resolved = f"resolved since {minute(one.resolved_at)}" if one.resolved_at else ""
-    remembered = one.remembered if one.remembered != one.note else ""
-    said = " · ".join(filter(None, (resolved, remembered)))
-    stopped = one.stopped and f"stopped: {one.stopped}; decide again"
-    lead, note = one.lead and f"↳ {one.lead}", one.note and f"note: {one.note}"
-    return "\n".join(filter(None, (one.title, stopped, lead, note, said)))
+def _description(group: ListedGroup) -> str:
+    """Format what failed, and what people say about it: a line for each."""
+    lines = [group.title]
+    if group.stopped:
+        lines.append(f"stopped: {group.stopped}; decide again")
+    if group.lead:
+        lines.append(f"↳ {group.lead}")
+    if group.note:
+        lines.append(f"note: {group.note}")
+
+    statements = []
+    if group.resolved_at:
+        statements.append(f"resolved since {minute(group.resolved_at)}")
+    if group.remembered and group.remembered != group.note:
+        statements.append(group.remembered)
+    lines.append(" · ".join(statements))
+
+    return "\n".join(filter(None, lines))
 
 
 def _numbers(row: Sequence[ListedGroup]) -> tuple[object, ...]:
     """Return count, pending, sent and what came back of similar groups together."""
     sent = sum(map(_sent, row))
-    pending = [one.pending for one in row if one.pending is not None]
-    returned = [one.returned for one in row if one.returned is not None]
+    pending = _sum_of_known(group.pending for group in row)
+    returned = _sum_of_known(group.returned for group in row)
     return (
-        sum(one.count for one in row),
-        sum(pending) if pending else "-",
+        sum(group.count for group in row),
+        "-" if pending is None else pending,
         "-" if row[0].states is None else sent,
-        came_back(sent, sum(returned) if returned else None),
+        came_back(sent, returned),
     )
 
 
-def _action(one: ListedGroup) -> str:
-    return f"{one.action}, edited" if one.is_edited else one.action
+def _sum_of_known(counts: Iterable[int | None]) -> int | None:
+    """Add up the counts that are known; return None if none is."""
+    total = None
+    for count in counts:
+        if count is not None:
+            total = (total or 0) + count
+    return total
+
+
+def _action(group: ListedGroup) -> str:
+    return f"{group.action}, edited" if group.is_edited else group.action
 
 
 def _table_row(row: Sequence[ListedGroup]) -> tuple[object, ...]:
     """Return the cells of a group, or of several similar ones."""
     if len(row) == 1:
-        [one] = row
-        return one.group_id, *_numbers(row), one.status, _action(one), _description(one)
-    statuses, actions = {one.status for one in row}, {_action(one) for one in row}
-    parts = [f"+ {one.group_id}, {one.count:,}, {_action(one)}: {_description(one)}" for one in row]
+        [group] = row
+        return (
+            group.group_id,
+            *_numbers(row),
+            group.status,
+            _action(group),
+            _description(group),
+        )
+
+    common_title = common_text([group.title for group in row])
     return (
         counted(len(row), "group"),
         *_numbers(row),
-        statuses.pop() if len(statuses) == 1 else "several",
-        actions.pop() if len(actions) == 1 else "several",
-        "\n".join([common_text([one.title for one in row]), *parts]),
+        _common(group.status for group in row),
+        _common(map(_action, row)),
+        "\n".join([common_title, *map(_line_in_row, row)]),
     )
 
 
+def _line_in_row(group: ListedGroup) -> str:
+    """Format one of several similar groups."""
+    return f"+ {group.group_id}, {group.count:,}, {_action(group)}: {_description(group)}"
+
+
+def _common(texts: Iterable[str]) -> str:
+    """Return the text that all have; "several" if they differ."""
+    distinct = set(texts)
+    return distinct.pop() if len(distinct) == 1 else "several"
+
+
 def _print_groups(groups: Sequence[ListedGroup], similar: Mapping[str, str], archive: str) -> None:
-    if any(one.pending is not None for one in groups):
-        pending = sum(one.pending or 0 for one in groups)
-        returned = sum(one.returned or 0 for one in groups)
-        print_line(
-            f"messages: {pending:,} pending, {sum(map(_sent, groups)):,} sent"
-            + (f", {returned:,} came back" if returned else "")
-        )
-        print_count_times(one.returned_at for one in groups)
-    listed = [one for one in groups if one.pending != 0 or one.returned]
+    pending = _sum_of_known(group.pending for group in groups)
+    if pending is not None:
+        sent = sum(map(_sent, groups))
+        returned = _sum_of_known(group.returned for group in groups)
+        came_back_text = f", {returned:,} came back" if returned else ""
+        print_line(f"messages: {pending:,} pending, {sent:,} sent{came_back_text}")
+        print_count_times(group.returned_at for group in groups)
+
+    listed = [group for group in groups if group.pending != 0 or group.returned]
     if settled := len(groups) - len(listed):
         print_line(f"not listed, because nothing of it is pending: {counted(settled, 'group')}")
     if not listed:
         return
+
     print_table(
         (
             "group",
@@ -125,7 +163,7 @@ def _print_groups(groups: Sequence[ListedGroup], similar: Mapping[str, str], arc
             "action",
             "what failed, and what sets it apart",
         ),
-        [_table_row(row) for row in in_rows(listed, similar)],
+        list(map(_table_row, in_rows(listed, similar))),
         spare=("count", "status", "sent", "came back"),
     )
     for line in next_lines(listed, archive):
@@ -138,6 +176,7 @@ def next_lines(groups: Sequence[ListedGroup], archive: str) -> Iterator[str]:
     if stopped:
         yield "next, once a stopped group is fixed:"
         yield f"  {suggestion('decide', archive, stopped[0], 'redrive')} --note 'WHY'"
+
     free = [group for group in groups if group.stopped is None]
     if free:
         first = next((group for group in free if group.action == Action.LEAVE), free[0])
@@ -146,4 +185,9 @@ def next_lines(groups: Sequence[ListedGroup], archive: str) -> Iterator[str]:
         yield f"  {suggestion('decide', archive, first.group_id, 'discard')} --note 'WHY'"
 
 
-VERB = Verb(_ABOUT, _add_arguments, dict, _run)
+VERB = Verb(
+    about=_ABOUT,
+    add_arguments=_add_arguments,
+    make_options=dict,
+    run=_run,
+)

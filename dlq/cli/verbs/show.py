@@ -50,7 +50,6 @@ With --out, the id is that of a group of a plan, or its beginning. Its messages 
 lines as they were archived; docs/reference.md lists the fields. Nothing is masked. A file gets mode
 0600, and a file that exists is not overwritten. Delete it after use: erase does not reach it."""
 
-
 _PLACES = 10
 
 
@@ -86,13 +85,16 @@ def _run(options: ShowOptions) -> int:
         return _export(options, options.out)
     if options.limit:
         raise InputError("--limit needs --out: it is of the messages of a group")
+
     if options.plan or is_group_start(options.message_id):
         places = show_group(options)
         print_answer(places, lambda: print_places(places, options.archive))
         return DONE
-    if of_run := show_run(options):
-        print_answer(of_run, lambda: print_run(of_run, options.failure_table))
+
+    if run := show_run(options):
+        print_answer(run, lambda: print_run(run, options.failure_table))
         return DONE
+
     history = show(options)
     print_answer(history, lambda: print_history(history))
     return DONE
@@ -122,33 +124,38 @@ def print_export(summary: ExportSummary, out: str) -> None:
         print_answer(summary, lambda: print_line(f"{out}: {answer}"))
 
 
-def print_places(found: GroupPlaces, archive: str) -> None:
+def print_places(group: GroupPlaces, archive: str) -> None:
     """Print where a group's messages failed, and the command for its messages."""
-    group_id, known = found.group_id, sum(found.places.values())
-    places = [f"{place} ({counted(n, 'message')})" for place, n in found.places.items()]
-    more = ["…"] * (len(places) > _PLACES)
-    print_line(f"{group_id}: {counted(len(places), 'place')} in the code of consumers")
-    for line in (*places[:_PLACES], *more):
-        print_line(f"  {line}")
-    if without := found.looked_up - known:
+    places = list(group.places.items())
+    print_line(f"{group.group_id}: {counted(len(places), 'place')} in the code of consumers")
+    for place, count in places[:_PLACES]:
+        print_line(f"  {place} ({counted(count, 'message')})")
+    if len(places) > _PLACES:
+        print_line("  …")
+
+    if without := group.looked_up - sum(group.places.values()):
         print_line(f"of {counted(without, 'message')} none is recorded, and none is in a log")
-    if found.messages > NEWEST:
-        print_line(f"only the newest {NEWEST} of {found.messages:,} messages were looked up")
-    if found.fault:
-        print_line(f"failure table: {found.fault}")
-    for number, word in enumerate(found.words, start=1):
-        print_line(_word_line(number, word, found))
-    out = suggestion("show", archive, group_id, "--out", f"{group_id}.jsonl")
+    if group.messages > NEWEST:
+        print_line(f"only the newest {NEWEST} of {group.messages:,} messages were looked up")
+    if group.fault:
+        print_line(f"failure table: {group.fault}")
+
+    for number, differing_word in enumerate(group.words, start=1):
+        print_line(_word_line(number, differing_word, group))
+    out = suggestion("show", archive, group.group_id, "--out", f"{group.group_id}.jsonl")
     print_line(f"its messages: {out}")
 
 
-def _word_line(number: int, word: DifferingWord, found: GroupPlaces) -> str:
-    """Format what stands at one ``<*>`` of the title."""
-    which = f" {number}" if len(found.words) > 1 else ""
-    values = ", ".join(f"{value} ({count:,})" for value, count in word.values.items())
-    more = ", …" if word.distinct > len(word.values) else ""
-    of = f"{word.distinct:,} different in {counted(found.words_of, 'message')}"
-    return f"at <*>{which}: {of}: {values}{more}"
+def _word_line(number: int, differing_word: DifferingWord, group: GroupPlaces) -> str:
+    """Format the values at one ``<*>`` of the title."""
+    which = f" {number}" if len(group.words) > 1 else ""
+    messages = counted(group.words_of, "message")
+    values = [f"{value} ({count:,})" for value, count in differing_word.values.items()]
+    if differing_word.distinct > len(values):
+        values.append("…")
+    return (
+        f"at <*>{which}: {differing_word.distinct:,} different in {messages}: {', '.join(values)}"
+    )
 
 
 def print_history(history: DeadLetterHistory) -> None:
@@ -157,19 +164,25 @@ def print_history(history: DeadLetterHistory) -> None:
     print_line(f"dead letter {', '.join(history.first_ids)}: {copies} (times in UTC)")
     for copy in history.copies:
         print_line("")
-        print_parts((f"{copy.message_id}: {copy.state.replace('_', ' ')}", "bold"))
-        hidden = ("message_id", "state", "attributes", "entries", "body", "values")
-        print_fields([*_fields(copy, *hidden), *_content(copy)])
-        for entry in copy.entries:
-            sent_as = f" as {entry.new_message_id}" if entry.new_message_id else ""
-            detail = f" ({entry.detail})" if entry.detail else ""
-            step = f", in step {entry.step} of a ramp" if entry.step else ""
-            time = second(datetime.fromisoformat(entry.claimed_at))
-            print_parts((f"  {time}  {entry.outcome_text}{sent_as}{detail}{step}", "bold"))
-            said = ("claimed_at", "outcome", "new_message_id", "detail", "step")
-            print_fields(_fields(entry, *said), indent="    ")
+        _print_copy(copy)
     for sentence in history.open_runs:
         print_line(sentence)
+
+
+def _print_copy(copy: ArchivedCopy) -> None:
+    print_parts((f"{copy.message_id}: {copy.state.replace('_', ' ')}", "bold"))
+    hidden = ("message_id", "state", "attributes", "entries", "body", "values")
+    print_fields([*_fields(copy, *hidden), *_content(copy)])
+
+    for entry in copy.entries:
+        time = second(datetime.fromisoformat(entry.claimed_at))
+        sent_as = f" as {entry.new_message_id}" if entry.new_message_id else ""
+        detail = f" ({entry.detail})" if entry.detail else ""
+        step = f", in step {entry.step} of a ramp" if entry.step else ""
+        print_parts((f"  {time}  {entry.outcome_text}{sent_as}{detail}{step}", "bold"))
+
+        in_heading = ("claimed_at", "outcome", "new_message_id", "detail", "step")
+        print_fields(_fields(entry, *in_heading), indent="    ")
 
 
 def print_run(history: RunHistory, failure_table: str | None) -> None:
@@ -182,8 +195,13 @@ def print_run(history: RunHistory, failure_table: str | None) -> None:
 
 
 def _fields(record: Any, *left_out: str) -> list[tuple[str, str]]:  # noqa: ANN401 - a dataclass
-    names = [field.name for field in fields(record) if field.name not in left_out]
-    return [(name.replace("_", " "), _text(getattr(record, name))) for name in names]
+    """Return the names of a record's fields, and their values as texts."""
+    shown = []
+    for field in fields(record):
+        if field.name not in left_out:
+            value = getattr(record, field.name)
+            shown.append((field.name.replace("_", " "), _text(value)))
+    return shown
 
 
 def _text(value: object) -> str:
@@ -191,13 +209,17 @@ def _text(value: object) -> str:
         return second(value)
     if isinstance(value, int):
         return f"{value:,}"
-    return ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value or "")
+    if isinstance(value, tuple | list):
+        return ", ".join(map(str, value))
+    return str(value or "")
 
 
 def _content(copy: ArchivedCopy) -> list[tuple[str, str]]:
+    """Return the fields with attributes and body; without their values if those are not shown."""
     kinds = [f"{name} ({data_type})" for name, data_type in copy.attributes.items()]
     if copy.body is None:
         return [("attributes", ", ".join(kinds)), ("body", "not shown; --body shows it masked")]
+
     values = (copy.values or {}).values()
     lines = [f"{kind}: {value}" for kind, value in zip(kinds, values, strict=True)]
     # In a pipe a body stays as it is.
@@ -206,4 +228,9 @@ def _content(copy: ArchivedCopy) -> list[tuple[str, str]]:
     return [("attributes", "\n".join([f"{len(lines)}", *lines])), ("body", f"\n{body}")]
 
 
-VERB = Verb(_ABOUT, _add_arguments, ShowOptions, _run)
+VERB = Verb(
+    about=_ABOUT,
+    add_arguments=_add_arguments,
+    make_options=ShowOptions,
+    run=_run,
+)

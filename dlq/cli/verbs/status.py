@@ -22,6 +22,7 @@ from dlq.inspect.status import (
     LATEST,
     ArchiveStatus,
     DlqStatus,
+    PlanCount,
     StatusOptions,
     status,
 )
@@ -50,8 +51,9 @@ def _run(options: StatusOptions) -> int:
             f"archive {options.archive}: nothing is archived there; give another, or begin it: "
             f"{begin}"
         )
-    found = status(options, progress=progress_here())
-    print_answer(found, lambda: print_status(found))
+
+    counts = status(options, progress=progress_here())
+    print_answer(counts, lambda: print_status(counts))
     return DONE
 
 
@@ -71,33 +73,36 @@ def print_status(status: ArchiveStatus) -> None:
         )
     if status.dlq:
         _print_breaker(status.dlq)
+
     if status.messages:
         counts = (status.messages, status.count(PENDING), *map(status.count, _STATES))
         print_table(("messages", PENDING, *_COLUMNS), [counts], spare=_SPARE)
     else:
         print_line("the archive is empty: a drain moves messages of the parked queue into it")
+
     if status.oldest_pending_at:
         ago = duration((status.at - status.oldest_pending_at).total_seconds())
         print_line(f"oldest pending: parked {minute(status.oldest_pending_at)} UTC, {ago} ago")
     if status.waiting:
-        most = ", ".join(f"{one.message_id} ({one.waiting:,})" for one in status.blockers)
+        blockers = [f"{blocker.message_id} ({blocker.waiting:,})" for blocker in status.blockers]
         print_line(
-            f"{status.waiting:,} wait behind an earlier message of their message group: {most}"
+            f"{status.waiting:,} wait behind an earlier message of their message group: "
+            f"{', '.join(blockers)}"
         )
-    drains = [(one.drain_id, one.messages, one.pending) for one in status.drains]
-    plans = [
-        (
-            one.plan_id,
-            *(one.counts.get(state, 0) for state in _STATES),
-            came_back(one.counts.get(Disposition.SENT), one.returned),
-        )
-        for one in status.plans
-    ]
+
+    drains = [(drain.drain_id, drain.messages, drain.pending) for drain in status.drains]
     _print_latest("drain", ("messages", PENDING), drains)
-    _print_latest("plan", (*_COLUMNS, "came back"), plans)
-    print_count_times(one.returned_at for one in status.plans)
+    _print_latest("plan", (*_COLUMNS, "came back"), list(map(_plan_row, status.plans)))
+    print_count_times(plan.returned_at for plan in status.plans)
+
     for line in _next_steps(status):
         print_line(line)
+
+
+def _plan_row(plan: PlanCount) -> tuple[object, ...]:
+    """Return the cells of a plan."""
+    counts = [plan.counts.get(state, 0) for state in _STATES]
+    return plan.plan_id, *counts, came_back(plan.counts.get(Disposition.SENT), plan.returned)
 
 
 def _print_breaker(dlq: DlqStatus) -> None:
@@ -128,15 +133,19 @@ def _next_steps(status: ArchiveStatus) -> Iterator[str]:
             more = ", …" if status.count(state) > EXAMPLES else ""
             yield f"{state.replace('_', ' ')}: {advice}: {', '.join(examples)}{more}"
             yield f"  details of one: {suggestion('show', status.archive, examples[0])}"
+
     yield from status.open_runs
+
     report = status.report
     if report and report.fault:
         yield f"newest report: {report.fault}"
     if report and report.decided:
+        is_or_are = "is" if report.decided == 1 else "are"
         yield (
-            f"{counted(report.decided, 'pending message')} {'is' if report.decided == 1 else 'are'}"
-            f" decided in plan {report.plan_id}; a newer plan would leave every group"
+            f"{counted(report.decided, 'pending message')} {is_or_are} decided in plan "
+            f"{report.plan_id}; a newer plan would leave every group"
         )
+
     if words := next_words(status):
         verb, *options = words
         yield f"next: {suggestion(verb, status.archive, *options)}"
@@ -147,15 +156,23 @@ def next_words(status: ArchiveStatus) -> tuple[str, ...]:
 
     Decisions are carried out before another analysis makes a plan without them.
     """
-    report, pending = status.report, status.count(PENDING)
+    report = status.report
     if report and report.decided:
         return ("redrive",)
-    if status.queue.visible if status.queue else not status.messages:
+
+    has_uncollected = status.queue.visible > 0 if status.queue else not status.messages
+    if has_uncollected:
         return ("collect",) if STACK.get() else ("collect", "--parked-queue-url", "URL")
-    if not pending:
+
+    if not status.count(PENDING):
         return ()
     is_known = report is not None and not report.unlisted
     return ("groups",) if is_known else ("collect", "--only", "analyze")
 
 
-VERB = Verb(_ABOUT, _add_arguments, StatusOptions, _run)
+VERB = Verb(
+    about=_ABOUT,
+    add_arguments=_add_arguments,
+    make_options=StatusOptions,
+    run=_run,
+)
