@@ -80,17 +80,20 @@ def _run(options: argparse.Namespace) -> int:
     from dlq.console.security import Session
 
     console = console_of(options)
+    root = console.archive.root
     listener = listen(options.port)
     session = Session(port=listener.getsockname()[1])
-    print_line(f"the console of {console.stack or console.archive.root}, until Ctrl-C:")
+
+    print_line(f"the console of {console.stack or root}, until Ctrl-C:")
     if not (console.stack or is_begun(console.archive)):
-        root = console.archive.root
         print_line(f"note: archive {root}: nothing is archived there; the first Collect begins it")
     print_line(f"  {session.address}")
     with while_it_is_read():
         sys.stdout.flush()
+
     if options.opens_browser and sys.stdout.isatty():
         threading.Thread(target=open_in_browser, args=[session], daemon=True).start()
+
     # It handles Ctrl-C and SIGTERM itself, and then lets open requests end.
     make_server(console, session).run(sockets=[listener])
     return DONE
@@ -104,13 +107,16 @@ def open_in_browser(
     """Hand the address of the console to the browser, in a file that only this user can read.
 
     Every user of the machine can read the words of a command, and so those of the browser's start.
-    A browser from a snap, a flatpak or outside of WSL may not be able to read it; the printed
+    A browser from a snap, a flatpak or outside of WSL may not be able to read the file; the printed
     address works, too. The file is gone after ``OFFERED_SECONDS``, or once the console is opened.
 
-    *opens* may wait for the browser's end; *wait* is for so many seconds, until somebody opens the
-    console.
+    Args:
+        session: of the console.
+        opens: opens an address in a browser. It may return only when the browser ends.
+        wait: waits until somebody opens the console, at most a number of seconds.
     """
     wait = wait or session.is_open.wait
+
     # A folder of mode 0700.
     with tempfile.TemporaryDirectory(prefix="dlq-console-") as folder:
         file = Path(folder, "open.html")
@@ -122,7 +128,7 @@ def open_in_browser(
 
 
 def console_of(options: argparse.Namespace) -> "Console":
-    """Return what the console works on.
+    """Return the console's archive and settings.
 
     Raises:
         InputError: neither a stack nor an archive is given, or the stack has none; or a mask is no
@@ -133,43 +139,56 @@ def console_of(options: argparse.Namespace) -> "Console":
     from dlq.console.site import Console
     from dlq.explain.signature.mask import compile_masks
 
-    def values_of(place: object) -> dict[str, str]:
-        found = {name: getattr(place, name.replace("-", "_")) for name in VALUES}
-        return {name: value for name, value in found.items() if value}
-
     archive = options.archive
-    given = values_of(options)
+    given = _values_of(options)
     values = given
     if options.stack:
-        of_stack = read_stack(options.session, options.stack)
-        values = values_of(of_stack) | given
-        if of_stack.archive is None:
+        stack_values = read_stack(options.session, options.stack)
+        values = _values_of(stack_values) | given
+        if stack_values.archive is None:
             archive = archive or default_archive()
         if archive:
-            given |= {"archive": open_folder(archive).root}
-        archive = archive or of_stack.require_archive()
+            given["archive"] = open_folder(archive).root
+        archive = archive or stack_values.require_archive()
+
     archive = archive or default_archive()
     if archive is None:
         raise InputError("give --stack NAME, or --archive PLACE")
     if options.on_glue and not options.stack:
         raise InputError("--on-glue: give --stack NAME, whose AWS Glue job is to run the jobs")
+
     masks = compile_masks(options.masks)
-    place = open_archive(archive)
-    jobs = Jobs.of(place.root, os.environ)
+    mask_words: list[str] = []
+    for mask in options.masks:
+        mask_words += option("--mask", mask)
+
+    opened_archive = open_archive(archive)
+    jobs = Jobs.of(opened_archive.root, os.environ)
     jobs.check_owner()
+
     return Console(
-        archive=place,
+        archive=opened_archive,
         jobs=jobs,
         now=lambda: datetime.now(UTC),
         who=actor(),
         stack=options.stack,
         values=values,
         given=given,
-        mask_words=tuple(word for mask in options.masks for word in option("--mask", mask)),
+        mask_words=tuple(mask_words),
         masks=masks,
         is_unmasked=options.is_unmasked,
         on_glue=options.on_glue,
     )
+
+
+def _values_of(source: object) -> dict[str, str]:
+    """Return the ``VALUES`` that the options of a command, or a stack's outputs, have."""
+    values = {}
+    for name in VALUES:
+        value = getattr(source, name.replace("-", "_"))
+        if value:
+            values[name] = value
+    return values
 
 
 def listen(port: int) -> socket.socket:
@@ -186,4 +205,10 @@ def listen(port: int) -> socket.socket:
         raise InputError(f"--port {port}: {why}; give another one, or none") from error
 
 
-VERB = Verb(_ABOUT, _add_arguments, argparse.Namespace, _run, has_json=False)
+VERB = Verb(
+    about=_ABOUT,
+    add_arguments=_add_arguments,
+    make_options=argparse.Namespace,
+    run=_run,
+    has_json=False,
+)

@@ -53,29 +53,31 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    archive, action = open_archive(options.archive), options.action
+    archive = open_archive(options.archive)
+    action = options.action
     note = None if options.note is None else note_of(options.note)
-    if action is None and (
-        options.edit is not None or (note is None and options.is_resolved is None)
-    ):
+    says_nothing = action is None and note is None and options.is_resolved is None
+    if says_nothing or (action is None and options.edit is not None):
         raise InputError("say something: ACTION, --note or --resolved; --edit needs an ACTION")
+
     group_id = _full_id(archive, options)
     answer: dict[str, Any] = dict.fromkeys(("plan_id", "plan", "before", "action", "is_edited"))
     if action is not None:
         answer = _decide(archive, options, group_id, note)
+
     resolved_at = None
     if is_group_id(group_id):
         # After the plan, which alone decides: if this fails, the same command repeats both.
-        said = Statement(
-            datetime.now(UTC),
-            actor(),
-            action,
-            answer["plan_id"],
-            note,
-            options.is_resolved,
+        statement = Statement(
+            time=datetime.now(UTC),
+            who=actor(),
+            action=action,
+            plan_id=answer["plan_id"],
+            text=note,
+            is_resolved=options.is_resolved,
             is_edited=bool(answer["is_edited"]),
         )
-        resolved_at = add_statement(archive, group_id, said).resolved_at
+        resolved_at = add_statement(archive, group_id, statement).resolved_at
 
     def show() -> None:
         if action is not None:
@@ -95,6 +97,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _full_id(archive: Archive, options: argparse.Namespace) -> str:
+    """Return the id of the group: one that is remembered, or one of the plan by its beginning."""
     group_id: str = options.group_id
     if options.action is None and is_group_id(group_id):
         memory = read_memory(archive)
@@ -106,9 +109,11 @@ def _full_id(archive: Archive, options: argparse.Namespace) -> str:
 def _decide(
     archive: Archive, options: argparse.Namespace, group_id: str, note: str | None
 ) -> dict[str, Any]:
+    """Write the decision into the plan; return what changed, for the answer."""
     file = find_plan(archive, options.plan)
     text = file.read()
     before = read_plan(text, name=file.path)
+
     changed = decide(text, [group_id], Action(options.action), note)
     if options.edit is not None:
         changed = with_patch(changed, group_id, _patch(options.edit))
@@ -117,6 +122,7 @@ def _decide(
             f"{file.path}: somebody else has changed it at this moment; look at it with groups, "
             "then decide again"
         )
+
     after = read_plan(changed)
     return {
         "plan_id": after.plan_id,
@@ -139,4 +145,9 @@ def _patch(place: str) -> Patch | None:
     return patch
 
 
-VERB = Verb(_ABOUT, _add_arguments, argparse.Namespace, _run)
+VERB = Verb(
+    about=_ABOUT,
+    add_arguments=_add_arguments,
+    make_options=argparse.Namespace,
+    run=_run,
+)

@@ -44,42 +44,58 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     if options.through_consumer and not options.send_test_message:
         raise InputError("--through-consumer: add --send-test-message")
+
     installation = survey(options.session, required(options.stack))
     findings = examine(installation)
-    checks: list[Check] = []
     if not AS_JSON.get():
         _print(installation, findings)
+
+    checks: list[Check] = []
     if options.send_test_message:
-        if options.through_consumer and not options.yes:
-            main = installation.main
-            require_yes(
-                f"The consumer of {main.name} gets a message whose body it does not know, up to "
-                f"{main.max_receive_count} times. It has to fail on it.",
-                "add --yes",
-            )
-        trial = Trial(
-            clients_of(options.session),
-            installation,
-            secrets.token_hex(8),
-            options.through_consumer,
-        )
-        for check in trial.run():
-            checks.append(check)
-            if not AS_JSON.get():
-                word, style = _VERDICTS[check.works]
-                observed = f" test message, {check.name}: {check.observed}"
-                print_parts((f"{word:<8}", style), (observed, ""))
-                for cause in check.causes:
-                    print_line(f"{'':<9}{cause.subject}: {cause.fault}\n{'':<9}to do: {cause.fix}")
+        checks = _send_test_message(options, installation)
+
     answer = {
         "function": installation.function_name,
-        "findings": [asdict(finding) for finding in findings],
-        "test_message": [asdict(check) for check in checks],
+        "findings": list(map(asdict, findings)),
+        "test_message": list(map(asdict, checks)),
     }
     print_answer(answer, lambda: None)
+
     is_broken = any(finding.severity is Severity.BROKEN for finding in findings)
     has_failed = any(check.works is False for check in checks)
     return CHECK_FAILED if is_broken or has_failed else DONE
+
+
+def _send_test_message(options: argparse.Namespace, installation: Installation) -> list[Check]:
+    """Send one message through the installation; print each check as soon as it is known."""
+    if options.through_consumer and not options.yes:
+        main = installation.main
+        require_yes(
+            f"The consumer of {main.name} gets a message whose body it does not know, up to "
+            f"{main.max_receive_count} times. It has to fail on it.",
+            "add --yes",
+        )
+
+    trial = Trial(
+        client=clients_of(options.session),
+        installation=installation,
+        trial_id=secrets.token_hex(8),
+        through_consumer=options.through_consumer,
+    )
+    checks = []
+    for check in trial.run():
+        checks.append(check)
+        if not AS_JSON.get():
+            _print_check(check)
+    return checks
+
+
+def _print_check(check: Check) -> None:
+    verdict, style = _VERDICTS[check.works]
+    observed = f" test message, {check.name}: {check.observed}"
+    print_parts((f"{verdict:<8}", style), (observed, ""))
+    for cause in check.causes:
+        print_line(f"{'':<9}{cause.subject}: {cause.fault}\n{'':<9}to do: {cause.fix}")
 
 
 def _print(installation: Installation, findings: Sequence[Finding]) -> None:
@@ -90,6 +106,7 @@ def _print(installation: Installation, findings: Sequence[Finding]) -> None:
             (f"{finding.severity.value:<8}", _STYLES[finding.severity]),
             (f" {finding.subject}: {finding.fault}\n         to do: {finding.fix}", ""),
         )
+
     counts = Counter(finding.severity for finding in findings)
     print_line(
         f"{counts[Severity.BROKEN]} broken, {counts[Severity.RISK]} at risk, "
@@ -97,4 +114,9 @@ def _print(installation: Installation, findings: Sequence[Finding]) -> None:
     )
 
 
-VERB = Verb(_ABOUT, _add_arguments, argparse.Namespace, _run)
+VERB = Verb(
+    about=_ABOUT,
+    add_arguments=_add_arguments,
+    make_options=argparse.Namespace,
+    run=_run,
+)

@@ -106,7 +106,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Rehearsal:
-    """Outcomes of a function for the pending messages of a group. Erased ones have no outcome."""
+    """Outcomes of a function for the pending messages of a group; none for erased messages."""
 
     plan_id: str
     group_id: str
@@ -117,20 +117,36 @@ class Rehearsal:
 
     def count(self, verdict: str = "") -> int:
         """Count the messages with this verdict; all by default."""
-        return sum(one.count for one in self.outcomes if verdict in ("", one.verdict))
+        total = 0
+        for outcome in self.outcomes:
+            if verdict in ("", outcome.verdict):
+                total += outcome.count
+        return total
 
     def add(self, message_id: str, failure: Failure | None) -> None:
         """Count a message."""
         masks = compile_masks(())
         error_type = masks.text(failure.type) if failure else ""
-        outcome = next((known for known in self.outcomes if known.error_type == error_type), None)
+
+        outcome = self._outcome_with(error_type)
         if outcome is None:
-            error = masks.start(failure.text, _REASON_CHARACTERS) if failure else ""
-            outcome = Outcome("fail" if failure else "pass", error_type, error)
+            outcome = Outcome(
+                verdict="fail" if failure else "pass",
+                error_type=error_type,
+                error=masks.start(failure.text, _REASON_CHARACTERS) if failure else "",
+            )
             self.outcomes.append(outcome)
+
         outcome.count += 1
-        outcome.examples += [message_id] if outcome.count <= _EXAMPLES_SHOWN else []
-        self.outcomes.sort(key=lambda one: (one.verdict, -one.count, one.error_type))
+        if outcome.count <= _EXAMPLES_SHOWN:
+            outcome.examples.append(message_id)
+        self.outcomes.sort(key=lambda other: (other.verdict, -other.count, other.error_type))
+
+    def _outcome_with(self, error_type: str) -> Outcome | None:
+        for outcome in self.outcomes:
+            if outcome.error_type == error_type:
+                return outcome
+        return None
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -148,6 +164,7 @@ def _run(options: argparse.Namespace) -> int:
     session: Session = options.session
     if options.endpoint and not options.endpoint.startswith(("http://", "https://")):
         raise InputError(f"--endpoint {options.endpoint}: must begin with http:// or https://")
+
     archive = open_archive(options.archive)
     plan = find_plan(archive, options.plan).plan().only(options.group_id)
     group_id = plan.groups[0].group_id
@@ -157,10 +174,17 @@ def _run(options: argparse.Namespace) -> int:
             f"group {group_id}: its set_attributes are Spark SQL, which rehearse does not "
             "run; redrive --ramp tries them on a few messages"
         )
+
     members = _pending(archive, plan, group_id)[: options.limit]
     if not options.endpoint and not options.yes:
         _require_agreement(session, options.function, len(members))
-    rehearsal = Rehearsal(plan.plan_id, group_id, options.function, len(members))
+
+    rehearsal = Rehearsal(
+        plan_id=plan.plan_id,
+        group_id=group_id,
+        function=options.function,
+        messages=len(members),
+    )
     client = _client(session, options.endpoint)
     editor = Editor(plan.edits, plan.plan_id)
 
@@ -171,6 +195,7 @@ def _run(options: argparse.Namespace) -> int:
         return _invoke(client, options.function, event, new_id, is_emulated=bool(options.endpoint))
 
     _rehearse(rehearsal, member_rows(archive, members), rehearse_row)
+
     terminal.print_answer(rehearsal, lambda: _print(rehearsal))
     if rehearsal.stopped_by:
         terminal.print_error(rehearsal.stopped_by.sentence)
@@ -179,12 +204,15 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _pending(archive: Archive, plan: Plan, group_id: str) -> list[Member]:
+    """Return the messages of a group that are pending. Raises InputError if none is."""
     members = read_members(archive, plan.plan_id, plan.snapshot.table_sha256, group_id)
-    states = planned_states(
-        archive, plan.plan_id, pa.array([one.message_id for one in members], pa.string())
-    )
-    known = zip(members, states.to_pylist(), strict=True)
-    pending = [member for member, state in known if state not in SETTLED]
+    message_ids = [member.message_id for member in members]
+    states = planned_states(archive, plan.plan_id, pa.array(message_ids, pa.string()))
+
+    pending = []
+    for member, state in zip(members, states.to_pylist(), strict=True):
+        if state not in SETTLED:
+            pending.append(member)
     if not pending:
         raise InputError(f"group {group_id}: no message is pending; each is redriven or discarded")
     return pending
@@ -201,12 +229,16 @@ def _require_agreement(session: "Session", function: str, messages: int) -> None
 
 
 def _source_arn(row: Row, main_queue_url: str | None, session: "Session") -> str:
-    url, name = main_queue_url or row["queue_url"], row["source_queue"]
+    """Return the ARN of the queue that the event names as its source."""
+    url = main_queue_url or row["queue_url"]
+    name = row["source_queue"]
     if not name and not main_queue_url:
         raise InputError(
             f"message {row['message_id']}: does not name its source queue; give --main-queue-url"
         )
-    address, region = require_queue_url("queue", url), region_of(url, session.region_name)
+
+    address = require_queue_url("queue", url)
+    region = region_of(url, session.region_name)
     partition = session.get_partition_for_region(region)
     return f"arn:{partition}:sqs:{region}:{address.account_id}:{name or address.name}"
 
@@ -236,7 +268,12 @@ def event_of(
         system["MessageDeduplicationId"] = new_message_id
         # SQS's own has 20 digits too, and grows.
         system["SequenceNumber"] = f"{now_milliseconds:020d}"
-    attributes = {n: _attribute(a) for n, a in message.attributes.items() if n not in _OURS}
+
+    attributes = {}
+    for name, attribute in message.attributes.items():
+        if name not in _OURS:
+            attributes[name] = _attribute(attribute)
+
     record = {
         "messageId": new_message_id,
         "receiptHandle": f"rehearsal-{new_message_id}",
@@ -252,6 +289,7 @@ def event_of(
 
 
 def _attribute(attribute: MessageAttribute) -> dict[str, Any]:
+    """Return a message attribute as Lambda's events have it."""
     rest = {"stringListValues": [], "binaryListValues": [], "dataType": attribute.data_type}
     if isinstance(attribute.value, bytes):
         return {"binaryValue": base64.b64encode(attribute.value).decode(), **rest}
@@ -280,14 +318,16 @@ def failure_of(
     except ValueError:
         text = payload.decode(errors="replace")
         return Failure("Timeout" if "timed out" in text else "InvalidAnswer", text)
+
     fields = answer if isinstance(answer, dict) else {}
     if function_error or (is_emulated and _ERROR <= fields.keys() <= _ERROR_FIELDS):
         error_type = fields.get("errorType") or function_error
         return Failure(str(error_type), str(fields.get("errorMessage", "")))
-    items = fields.get("batchItemFailures")
-    if items is None or items == []:
+
+    failed_items = fields.get("batchItemFailures")
+    if failed_items is None or failed_items == []:
         return None
-    if items == [{"itemIdentifier": message_id}]:
+    if failed_items == [{"itemIdentifier": message_id}]:
         return Failure("batchItemFailures", "the function reports the message as failed")
     return Failure("InvalidPartialResponse", "batchItemFailures is no list of the message's id")
 
@@ -308,7 +348,10 @@ def _client(session: "Session", endpoint: str | None) -> "LambdaClient":
 def _invoke(
     client: "LambdaClient", function: str, event: object, message_id: str, *, is_emulated: bool
 ) -> Failure | None:
-    """Raise what boto3 raises where the call has no answer of the function."""
+    """Invoke the function with an event; return why it failed on the message, None if it did not.
+
+    Raises what boto3 raises if the function gives no answer.
+    """
     content = json.dumps(event, ensure_ascii=False).encode()
     try:
         answer = client.invoke(FunctionName=function, Payload=content)
@@ -329,12 +372,14 @@ def _rehearse(
     with progress_here()("rehearsing", lambda: how_far.line(rehearsal.count())):
         try:
             for row in rows:
-                message_id, new_id = row["message_id"], str(uuid4())
+                message_id = row["message_id"]
+                new_id = str(uuid4())
                 try:
                     failure = rehearse_row(row, new_id)
                 except EditError as error:
                     failure = Failure("EditFailed", str(error))
                 rehearsal.add(message_id, failure)
+
         except (ClientError, BotoCoreError) as error:
             why = (
                 f"{rehearsal.function}: {describe(error).strip()}; if the call reached the "
@@ -347,17 +392,25 @@ def _rehearse(
             rehearsal.stopped_by = _INTERRUPTED
 
 
+def _row(outcome: Outcome) -> tuple[object, ...]:
+    """Return the cells of an outcome."""
+    reason = f"{outcome.error_type}: {outcome.error}".rstrip(": ")
+    return outcome.verdict, outcome.count, reason, outcome.examples[0]
+
+
 def _print(rehearsal: Rehearsal) -> None:
-    rows = [
-        (one.verdict, one.count, f"{one.error_type}: {one.error}".rstrip(": "), one.examples[0])
-        for one in rehearsal.outcomes
-    ]
     headings = ("verdict", "messages", "why", "for example")
-    terminal.print_table(headings, rows, spare=("for example",))
+    terminal.print_table(headings, list(map(_row, rehearsal.outcomes)), spare=("for example",))
     terminal.print_line(
         f"{rehearsal.count():,} of {counted(rehearsal.messages, 'message')} "
         f"rehearsed: {rehearsal.count('pass'):,} passed, {rehearsal.count('fail'):,} failed"
     )
 
 
-VERB = Verb(_ABOUT, _add_arguments, argparse.Namespace, _run, _EXAMPLES)
+VERB = Verb(
+    about=_ABOUT,
+    add_arguments=_add_arguments,
+    make_options=argparse.Namespace,
+    run=_run,
+    examples=_EXAMPLES,
+)
