@@ -1,4 +1,4 @@
-"""``pause`` and ``resume``: what feeds the replay function, off and on again."""
+"""``pause`` and ``resume``: turn the triggers of the replay function off, and on again."""
 
 import argparse
 import time
@@ -31,7 +31,7 @@ _OFF = {"Disabled", "STOPPED"}
 
 @dataclass(frozen=True, slots=True)
 class ResumedQueue:
-    """What a resume did for one main queue.
+    """The result of a resume for one main queue.
 
     Attributes:
         main_queue: its name.
@@ -48,7 +48,7 @@ class ResumedQueue:
 def pause(
     session: "Session", stack: str, *, sleep: Callable[[float], object] = time.sleep
 ) -> dict[str, str]:
-    """Turn off all that feeds the stack's function, and wait until it is so.
+    """Turn off all that feeds the stack's function, and wait until it is off.
 
     What was received before is still handled.
 
@@ -87,24 +87,38 @@ def resume(
         InputError: as ``pause``.
     """
     values = read_stack(session, stack)
-    function, client = values.function_arn, clients_of(session)
-    limits = _Limits(client, function, values.main_queue_url, lambda: int(now_seconds()))
+    function = values.function_arn
+    client = clients_of(session)
+    limits = _Limits(
+        client=client,
+        function=function,
+        main_queue_url=values.main_queue_url,
+        now_seconds=lambda: int(now_seconds()),
+    )
+
     with aws_errors(f"stack {stack}"):
         feeding = _feeding(client, stack, function)
-        triggers = [one for one in feeding if one.is_pipe] or feeding
+        triggers = [trigger for trigger in feeding if trigger.is_pipe] or feeding
         was_on = all(trigger.state in _ON for trigger in triggers)
+        was_off = all(trigger.state in _OFF for trigger in triggers)
+
         faults: dict[str, str] = {}
         # What an earlier resume turned on, and waited for in vain, has its limit.
-        if all(trigger.state in _OFF for trigger in triggers):
+        if was_off:
             paused_at = max(trigger.changed_at_seconds or 0 for trigger in triggers)
-            faults = {queue.main_queue: queue.fault for queue in limits.begin(paused_at)}
+            for queue in limits.begin(paused_at):
+                faults[queue.main_queue] = queue.fault
+
         states = _switch(client, function, triggers, on=True, sleep=sleep)
+
     if was_on:
         return states, []
-    renewed = limits.renew()
-    return states, [
-        replace(queue, fault=queue.fault or faults.get(queue.main_queue, "")) for queue in renewed
-    ]
+
+    queues = []
+    for queue in limits.renew():
+        fault = queue.fault or faults.get(queue.main_queue, "")
+        queues.append(replace(queue, fault=fault))
+    return states, queues
 
 
 def _feeding(client: Client, stack: str, function: str) -> list[TriggerFacts]:
@@ -123,6 +137,7 @@ def _switch(
     on: bool,
     sleep: Callable[[float], object],
 ) -> dict[str, str]:
+    """Turn triggers on or off, and wait until AWS says so; return their states by name."""
     for trigger in triggers:
         name = trigger.name.rpartition(" ")[2]
         if trigger.is_pipe:
@@ -130,14 +145,19 @@ def _switch(
             (pipes.start_pipe if on else pipes.stop_pipe)(Name=name)
         else:
             client("lambda").update_event_source_mapping(UUID=name, Enabled=on)
-    names, wanted = {one.name for one in triggers}, _ON if on else _OFF
+
+    switched = {trigger.name for trigger in triggers}
+    expected = _ON if on else _OFF
     for _ in range(_CHECKS):
-        states = {one.name: one.state for one in _feeds(client, function) if one.name in names}
-        late = [name for name, state in states.items() if state not in wanted]
+        current = [trigger for trigger in _feeds(client, function) if trigger.name in switched]
+        late = [trigger for trigger in current if trigger.state not in expected]
         if not late:
-            return states
+            return {trigger.name: trigger.state for trigger in current}
         sleep(_CHECK_EVERY_SECONDS)
-    raise InputError(f"{late[0]} is still {states[late[0]]}; run the same command again to wait on")
+
+    raise InputError(
+        f"{late[0].name} is still {late[0].state}; run the same command again to wait on"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +194,7 @@ class _Limits:
             _, settings = read_function(self.client, self.function)
         except InputError as error:
             return [ResumedQueue(name, fault=" ".join(str(error).split()))]
+
         queues = [settings.policy.main_queue, *settings.other_main_queue_urls]
         return [self._changed(queue, settings, change) for queue in queues]
 
@@ -185,25 +206,30 @@ class _Limits:
     ) -> ResumedQueue:
         if not settings.has_breaker or settings.failure_table is None:
             return ResumedQueue(queue.name, fault="the circuit breaker is off")
-        dynamodb, now_seconds = self.client("dynamodb"), self.now_seconds
-        table = DynamoDbBreaker(dynamodb, settings.failure_table, queue.name, now_seconds)
+
+        table = DynamoDbBreaker(
+            self.client("dynamodb"), settings.failure_table, queue.name, self.now_seconds
+        )
         try:
             numbers = table.read()
-            update = change(BreakerView(numbers, now_seconds(), rules_for(queue)), settings)
+            view = BreakerView(numbers, self.now_seconds(), rules_for(queue))
+            update = change(view, settings)
             if update is not None:
                 _, numbers = table.update(update)
         except (TableError, QueueError) as error:
             return ResumedQueue(queue.name, fault=str(error))
-        view = BreakerView(numbers, now_seconds(), rules_for(queue))
+
+        view = BreakerView(numbers, self.now_seconds(), rules_for(queue))
         return ResumedQueue(queue.name, view.limit)
 
 
 def _feeds(client: Client, function_arn: str) -> list[TriggerFacts]:
+    """List the event source mappings and the pipes of a function."""
     pipes = list_pipes(client, TargetPrefix=function_arn)
-    return [
-        *list_mappings(client, FunctionName=function_arn.rpartition(":")[2]),
-        *(pipe for pipe in pipes if pipe.target == function_arn),
-    ]
+    triggers = list_mappings(client, FunctionName=function_arn.rpartition(":")[2])
+    # The prefix is also that of functions with a longer name.
+    triggers += [pipe for pipe in pipes if pipe.target == function_arn]
+    return triggers
 
 
 def _pause(options: argparse.Namespace) -> int:
@@ -232,7 +258,7 @@ def _resume(options: argparse.Namespace) -> int:
             elif queue.fault:
                 print_line(f"{queue.main_queue}: no limit ({queue.fault}); {_AT_ONCE}")
 
-    limits = [asdict(queue) for queue in queues]
+    limits = list(map(asdict, queues))
     print_answer({"triggers": _as_answer(states), "limits": limits}, show)
     return DONE
 
@@ -268,6 +294,16 @@ nobody away. Without the circuit breaker, or where its table cannot be written, 
 gathered is replayed at once."""
 
 VERBS = {
-    "pause": Verb(_ABOUT_PAUSE, lambda _: None, argparse.Namespace, _pause),
-    "resume": Verb(_ABOUT_RESUME, lambda _: None, argparse.Namespace, _resume),
+    "pause": Verb(
+        about=_ABOUT_PAUSE,
+        add_arguments=lambda _: None,
+        make_options=argparse.Namespace,
+        run=_pause,
+    ),
+    "resume": Verb(
+        about=_ABOUT_RESUME,
+        add_arguments=lambda _: None,
+        make_options=argparse.Namespace,
+        run=_resume,
+    ),
 }
