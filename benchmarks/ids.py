@@ -26,16 +26,18 @@ from dlq.archive.messages.message_index import table_folder
 from dlq.archive.messages.message_store import FILE_MESSAGES, drain_folder
 from dlq.archive.storage.files import Archive, open_archive
 from dlq.archive.storage.table_parts import parquet_bytes, write_whole
+from dlq.explain.signature.mask import compile_masks
 from dlq.ids.order import with_chunks
 from dlq.ids.origins import Queues
 from dlq.ids.steps import drawn_step
 from dlq.local_engine import LocalEngine
 from dlq.memory import BYTES_PER_MESSAGE
 from dlq.plan.plan import Action, Plan, PlannedGroup, Snapshot
+from dlq.plan.plan_file import PlanFile
 from dlq.redrive.execution import write_rows
-from dlq.redrive.redrive_values import RedriveOptions
-from dlq.redrive.resolving.editor import Editor
+from dlq.redrive.request import RedriveRequest
 from dlq.redrive.resolving.resolve import dispositions_of_plan, resolve
+from dlq.redrive.run import RedriveRun
 
 SIZES = (200_000, 1_000_000, 5_000_000)
 
@@ -134,11 +136,21 @@ def resolve_plan(archive: Archive, messages: int, digest: str, *, is_fifo: bool)
     groups = [f"s-{number:016x}" for number in range(100)]
     planned = tuple(PlannedGroup(one, "", 0, Action.REDRIVE) for one in groups)
     plan = Plan(_PLAN_ID, archive.root, Snapshot((_DRAIN_ID,), messages, digest), planned)
-    options = RedriveOptions(archive.root, main_queue_url=main)
-    queues = Queues(main, is_named=False, dead_letter_queue="dlq")
+    run = RedriveRun(
+        archive,
+        RedriveRequest(main_queue_url=main),
+        plan.plan_id,
+        main,
+        plan_file=PlanFile(archive),
+        plan=plan,
+        queues=Queues(main, is_named=False, dead_letter_queue="dlq"),
+        masks=compile_masks(()),
+        probes={},
+        why_no_ramp="",
+    )
 
-    rows = dispositions_of_plan(LocalEngine(), archive, plan, options, queues, Editor())
-    resolved = resolve(with_chunks(rows, chunk_count(messages)), options, to_fifo=is_fifo)
+    rows = dispositions_of_plan(LocalEngine(), run)
+    resolved = resolve(with_chunks(rows, chunk_count(messages)), None, to_fifo=is_fifo)
     del rows
 
     written = write_rows(archive, resolved.dispositions, "dispositions").rows

@@ -10,19 +10,19 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from dlq.archive.ledger.claims import timestamp
 from dlq.archive.ledger.message_state import PENDING
 from dlq.archive.ledger.stop import StopCause
 from dlq.archive.messages.message_store import message_files
-from dlq.archive.storage.files import Archive, new_id, open_archive
+from dlq.archive.storage.files import Archive, new_id
 from dlq.aws.clients import require_queue, sqs_client
-from dlq.drain.drain import DrainOptions, DrainSummary, drain
+from dlq.drain.drain import DrainRequest, DrainSummary, drain
 from dlq.engine import Engine
 from dlq.errors import BusyError, InputError
-from dlq.explain.analyze import AnalyzeOptions, analyze, load_policy
+from dlq.explain.analyze import AnalysisRequest, analyze, load_policy
 from dlq.explain.findings import Findings
 from dlq.explain.logs.events import LIMIT_MINUTES
 from dlq.explain.signature.mask import compile_masks
@@ -30,8 +30,10 @@ from dlq.inspect.status import ArchiveStatus, count
 from dlq.plan.policy import Policy, RunSettings
 from dlq.progress import Progress, silent
 from dlq.redrive.redrive import redrive
-from dlq.redrive.redrive_values import RedriveOptions, RedriveSummary
+from dlq.redrive.request import RedriveRequest
+from dlq.redrive.run import prepare
 from dlq.redrive.sending.stop_signals import Clock, Deadline
+from dlq.redrive.summary import RedriveSummary
 
 STATUS_FILE = "status.json"
 """Below the archive's root: how many messages were pending at the end of the last run, which ones
@@ -50,9 +52,9 @@ _DRAIN_SHARE = 0.5
 """Of the time budget. A queue that takes longer leaves time to send what is archived."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions(RedriveOptions):
-    """Options of a scheduled run: those of its redrive, and more.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest(RedriveRequest):
+    """What is asked of a scheduled run: what its redrive needs, and more.
 
     Attributes:
         policy: the file of rules, None to drain and analyze only. With it a destination is needed.
@@ -61,7 +63,6 @@ class RunOptions(RedriveOptions):
         logs, logs_minutes: as for the analysis.
     """
 
-    _: KW_ONLY
     parked_queue_url: str
     policy: str | None = None
     policy_sha256: str | None = None
@@ -70,28 +71,29 @@ class RunOptions(RedriveOptions):
     logs_minutes: int = LIMIT_MINUTES
 
     def check(self) -> None:
-        """Raise InputError if the options contradict each other."""
+        """Raise InputError if the arguments contradict each other."""
         compile_masks(self.masks)
         if self.policy_sha256 and not self.policy:
             raise InputError("--policy-sha256 needs --policy: the file that has this hash")
         if self.execute and not self.policy:
             raise InputError("--execute needs --policy: the rules of what to do")
         if self.policy:
-            RedriveOptions.check(self)
+            RedriveRequest.check(self)
 
-    def with_settings(self, settings: RunSettings) -> "RunOptions":
-        """Return these options, with what they leave open taken from a policy.
+    def with_settings(self, settings: RunSettings) -> "RunRequest":
+        """Return this request, with what it leaves open taken from a policy.
 
         The masks of both hold, and the shorter time budget.
         """
         allowed = self.allow_returns
         if allowed is None and settings.allow_returns is not None:
             allowed = str(settings.allow_returns)
-        budgets = (self.time_budget_seconds, settings.time_budget_seconds)
+        budgets_seconds = [self.time_budget_seconds, settings.time_budget_seconds]
+        known_budgets = [seconds for seconds in budgets_seconds if seconds is not None]
         return replace(
             self,
             max_rate=settings.max_rate if self.max_rate is None else self.max_rate,
-            time_budget_seconds=min((one for one in budgets if one is not None), default=None),
+            time_budget_seconds=min(known_budgets, default=None),
             masks=(*self.masks, *(settings.mask or ())),
             ramp=settings.ramp if self.ramp is None else self.ramp,
             allow_returns=allowed,
@@ -132,18 +134,18 @@ class RunSummary:
     is_locked_out: bool = False
 
 
-def check_run(options: RunOptions) -> None:
+def check_run(request: RunRequest) -> None:
     """Check what needs no engine, before anybody waits for one. Raises as ``run`` does."""
-    options.check()
-    if options.policy is not None:
-        load_policy(None, options.policy, options.policy_sha256)
-    open_archive(options.archive)
-    require_queue("--parked-queue-url", options.parked_queue_url, sqs_client)
+    request.check()
+    if request.policy is not None:
+        load_policy(None, request.policy, request.policy_sha256)
+    require_queue("--parked-queue-url", request.parked_queue_url, sqs_client)
 
 
 def run(
     engine: Engine,
-    options: RunOptions,
+    archive: Archive,
+    request: RunRequest,
     *,
     progress: Progress = silent,
     clock: Clock = _CLOCK,
@@ -158,98 +160,124 @@ def run(
     parked queue would expire there.
 
     Raises:
-        InputError: options or policy have faults. Nothing was done, unless the text says otherwise.
+        InputError: request or policy have faults. Nothing was done, unless the text says otherwise.
     """
-    options.check()
+    request.check()
     policy = None
-    if options.policy is not None:
-        policy = load_policy(engine, options.policy, options.policy_sha256)
-        options = options.with_settings(policy.run)
-        options.check()
-    budget = options.time_budget_seconds
-    deadline = Deadline.after(budget, clock)
-    archive = open_archive(options.archive)
+    if request.policy is not None:
+        policy = load_policy(engine, request.policy, request.policy_sha256)
+        request = request.with_settings(policy.run)
+        request.check()
+    deadline = Deadline.after(request.time_budget_seconds, clock)
     archive.check_writable()
     started = time.time()
     run_id = new_id(started)
-    draining = DrainOptions(
-        parked_queue_url=options.parked_queue_url,
-        archive=options.archive,
-        time_budget_seconds=budget and budget * _DRAIN_SHARE,
-    )
-    drained = drain(engine, draining, progress=progress)
-    findings, redriven, postponed, refused, is_locked_out = None, None, "", "", False
-    if message_files(archive):
-        try:
-            analyzing = AnalyzeOptions(
-                archive=options.archive,
-                policy=policy,
-                masks=options.masks,
-                has_samples=options.has_samples,
-                stack=options.stack,
-                logs=options.logs,
-                logs_minutes=options.logs_minutes,
-            )
-            findings = analyze(engine, analyzing, progress=progress)
-        except BusyError as error:
-            postponed = str(error)
-    if policy and findings and findings.groups and deadline.seconds_left <= 0:
-        postponed = StopCause.TIME_OVER.sentence
-    elif policy and findings and findings.groups:
-        try:
-            redriven = _redrive(engine, options, policy, findings, progress, deadline, announce)
-        except BusyError as error:
-            postponed, is_locked_out = str(error), True
-        except InputError as error:
-            refused = str(error)
-    budget = draining.time_budget_seconds
-    has_emptied = not (drained.stopped_by or drained.unreadable or drained.left) and (
-        budget is None or drained.seconds < budget
-    )
+
+    budget_seconds = request.time_budget_seconds
+    if budget_seconds is not None:
+        budget_seconds *= _DRAIN_SHARE
+    draining = DrainRequest(request.parked_queue_url, time_budget_seconds=budget_seconds)
+    drained = drain(engine, archive, draining, progress=progress)
+
+    findings, postponed = _analyze(engine, archive, request, policy, progress)
+
+    redrive_step = _RedriveStep(postponed=postponed)
+    if policy and findings and findings.groups:
+        wanted = replace(
+            request,
+            plan=findings.plan_path,
+            # Every run would select messages again that cannot carry the plan's id.
+            requires_room=True,
+            where=None if policy.redrive_again else NOT_REDRIVEN_BEFORE,
+        )
+        redrive_step = _redrive(engine, archive, wanted, progress, deadline, announce)
+
     # A broken file costs the alarm an age that is too high until a run empties the queue.
-    drained_at = timestamp(started) if has_emptied else _status(archive).get("drained_at")
-    counted = count(archive)
-    pending = _pending(archive, run_id, drained_at, counted)
-    used = policy.sha256 if policy else None
+    drained_at = _status(archive).get("drained_at")
+    if _has_emptied(drained, budget_seconds):
+        drained_at = timestamp(started)
     return RunSummary(
-        run_id, drained, findings, redriven, pending, used, postponed, refused, is_locked_out
+        run_id=run_id,
+        drained=drained,
+        findings=findings,
+        redriven=redrive_step.summary,
+        pending=_pending(archive, run_id, drained_at, count(archive)),
+        policy_sha256=policy.sha256 if policy else None,
+        postponed=redrive_step.postponed,
+        refused=redrive_step.refused,
+        is_locked_out=redrive_step.is_locked_out,
     )
+
+
+def _has_emptied(drained: DrainSummary, budget_seconds: float | None) -> bool:
+    """Return whether a drain has left nothing in the queue that it could have taken."""
+    if drained.stopped_by or drained.unreadable or drained.left:
+        return False
+    return budget_seconds is None or drained.seconds < budget_seconds
+
+
+def _analyze(
+    engine: Engine,
+    archive: Archive,
+    request: RunRequest,
+    policy: Policy | None,
+    progress: Progress,
+) -> tuple[Findings | None, str]:
+    """Analyze what is pending; return also why that was put off, empty if it was not."""
+    if not message_files(archive):
+        return None, ""
+    analysis = AnalysisRequest(
+        policy=policy,
+        masks=request.masks,
+        has_samples=request.has_samples,
+        stack=request.stack,
+        logs=request.logs,
+        logs_minutes=request.logs_minutes,
+    )
+    try:
+        return analyze(engine, archive, analysis, progress=progress), ""
+    except BusyError as error:
+        return None, str(error)
+
+
+@dataclass(frozen=True, slots=True)
+class _RedriveStep:
+    """The redrive of a run, or why there was none; the fields are those of ``RunSummary``."""
+
+    summary: RedriveSummary | None = None
+    postponed: str = ""
+    refused: str = ""
+    is_locked_out: bool = False
 
 
 def _redrive(
     engine: Engine,
-    options: RunOptions,
-    policy: Policy,
-    findings: Findings,
+    archive: Archive,
+    request: RunRequest,
     progress: Progress,
     deadline: Deadline,
     announce: Callable[[str], object],
-) -> RedriveSummary:
+) -> _RedriveStep:
     """Redrive the run's own plan, which has all that earlier ones left.
 
     Where another run holds the archive lock, try again until the deadline; without one, once.
-
-    Raises:
-        InputError: as ``redrive``.
-        BusyError: another run held the lock for all the time.
     """
-    wanted = replace(
-        options,
-        plan=findings.plan_path,
-        # Every run would select messages again that cannot carry the plan's id.
-        requires_room=True,
-        where=None if policy.redrive_again else NOT_REDRIVEN_BEFORE,
-    )
+    if deadline.seconds_left <= 0:
+        return _RedriveStep(postponed=StopCause.TIME_OVER.sentence)
     while True:
-        left = deadline.seconds_left
-        wanted = replace(wanted, time_budget_seconds=left)
+        left_seconds = deadline.seconds_left
+        request = replace(request, time_budget_seconds=left_seconds)
         try:
-            return redrive(
-                engine, wanted, progress=progress, clock=deadline.clock, announce=announce
+            prepared = prepare(archive, request, sql_check=engine.attribute_fault)
+            summary = redrive(
+                engine, prepared, progress=progress, clock=deadline.clock, announce=announce
             )
-        except BusyError:
-            if left == math.inf or deadline.seconds_left <= _LOCK_RETRY_SECONDS:
-                raise
+            return _RedriveStep(summary)
+        except BusyError as error:
+            if left_seconds == math.inf or deadline.seconds_left <= _LOCK_RETRY_SECONDS:
+                return _RedriveStep(postponed=str(error), is_locked_out=True)
+        except InputError as error:
+            return _RedriveStep(refused=str(error))
         deadline.clock.wait(threading.Event(), _LOCK_RETRY_SECONDS)
 
 
@@ -268,11 +296,17 @@ def _pending(
     now: ArchiveStatus,
 ) -> Pending:
     """Write the waiting messages into ``STATUS_FILE``; return the number of pending ones."""
-    waiting = {"waiting": now.waiting, "blockers": [asdict(one) for one in now.blockers]}
-    times = {"time": timestamp(now.at.timestamp()), "drained_at": drained_at}
     oldest = now.oldest_pending_at
     age_seconds = (now.at - oldest).total_seconds() if oldest else 0
     pending = Pending(now.count(PENDING), max(0, round(age_seconds)))
-    content = {"run_id": run_id, **times, **waiting, "pending": asdict(pending)}
+
+    content = {
+        "run_id": run_id,
+        "time": timestamp(now.at.timestamp()),
+        "drained_at": drained_at,
+        "waiting": now.waiting,
+        "blockers": [asdict(blocker) for blocker in now.blockers],
+        "pending": asdict(pending),
+    }
     archive.write(STATUS_FILE, json.dumps(content, indent=1).encode())
     return pending

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dlq.archive.ledger.disposition import BEFORE, Disposition, Kind
 from dlq.cli.terminal import print_line
 from dlq.inspect.outcomes import Outcome
-from dlq.redrive.redrive_values import Tally
+from dlq.redrive.summary import Tally
 
 _PROBLEMS: dict[str, str] = {
     Disposition.OTHER_PARKED_QUEUE: (

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from dlq.progress import Progress, in_lines, on_terminal
+
+Request = TypeVar("Request")
 
 PROGRAM = "dlq"
 """The command that a user types before the verb."""
@@ -100,6 +102,18 @@ class Verb:
     examples: str = ""
     has_json: bool = True
     has_engine: bool = False
+
+
+def with_archive(make_request: Callable[..., Request]) -> Callable[..., tuple[str, Request]]:
+    """Return the ``make_options`` of a verb whose use case takes the archive beside its request.
+
+    The options are then the archive, as ``--archive`` names it, and the request.
+    """
+
+    def make_options(archive: str, **values: Any) -> tuple[str, Request]:  # noqa: ANN401 - argparse's
+        return archive, make_request(**values)
+
+    return make_options
 
 
 def job() -> ModuleType:

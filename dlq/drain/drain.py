@@ -15,7 +15,7 @@ from dlq.archive.messages.message_store import (
     rows_written,
     write_messages,
 )
-from dlq.archive.storage.files import Archive, Probe, new_id, open_archive
+from dlq.archive.storage.files import Archive, Probe, begin_archive, new_id
 from dlq.aws.clients import (
     CONCURRENT_CALLS,
     ClientFactory,
@@ -47,7 +47,7 @@ _COUNTS = pa.schema({**_NUMBERS, "faults": pa.list_(pa.string()), "stopped_by": 
 
 
 @dataclass(frozen=True, slots=True)
-class DrainOptions:
+class DrainRequest:
     """What to drain, and how much of it: the arguments of ``collect``, see its help.
 
     Attributes:
@@ -60,7 +60,6 @@ class DrainOptions:
     """
 
     parked_queue_url: str
-    archive: str
     tasks: int | None = None
     limit: int | None = None
     time_budget_seconds: float | None = None
@@ -92,7 +91,8 @@ class DrainSummary:
 
 def drain(
     engine: Engine,
-    options: DrainOptions,
+    archive: Archive,
+    request: DrainRequest,
     *,
     make_client: ClientFactory = sqs_client,
     progress: Progress = silent,
@@ -106,13 +106,13 @@ def drain(
         InputError, ArchiveError: the queue or the archive cannot be used as given. Nothing was
             received.
     """
-    address = require_queue_url("--parked-queue-url", options.parked_queue_url)
-    at_start = require_queue("--parked-queue-url", options.parked_queue_url, make_client).counts
-    archive = open_archive(options.archive, creates=True)
+    address = require_queue_url("--parked-queue-url", request.parked_queue_url)
+    at_start = require_queue("--parked-queue-url", request.parked_queue_url, make_client).counts
+    begin_archive(archive)
     started = time.time()
     drain_id = new_id(started)
     waiting = at_start.visible + at_start.delayed
-    expected = waiting if options.limit is None else min(waiting, options.limit)
+    expected = waiting if request.limit is None else min(waiting, request.limit)
     probe = Probe(f"{_PROBES}/{drain_id}", secrets.token_hex(16).encode())
     archive.write(probe.path, probe.content)
     with ExitStack() as stack:
@@ -121,9 +121,9 @@ def drain(
             archive=archive,
             probe=probe,
             drain_id=drain_id,
-            queue_url=options.parked_queue_url,
+            queue_url=request.parked_queue_url,
             rules=rules_by_task(
-                options, expected, most_tasks(engine), started, is_fifo=address.is_fifo
+                request, expected, most_tasks(engine), started, is_fifo=address.is_fifo
             ),
             make_client=make_client,
         )
@@ -136,7 +136,7 @@ def drain(
         archive=archive.root,
         seconds=time.time() - started,
         rest=queue_counts(
-            SqsQueue(make_client(options.parked_queue_url), options.parked_queue_url)
+            SqsQueue(make_client(request.parked_queue_url), request.parked_queue_url)
         ),
         faults=tuple(fault for row in rows for fault in row["faults"]),
         stopped_by=tuple(sorted({row["stopped_by"] for row in rows if row["stopped_by"]})),
@@ -197,20 +197,20 @@ def most_tasks(engine: Engine) -> int:
 
 
 def rules_by_task(
-    options: DrainOptions, expected: int, slots: int, started: float, *, is_fifo: bool
+    request: DrainRequest, expected: int, slots: int, started: float, *, is_fifo: bool
 ) -> tuple[DrainRules, ...]:
     """Return the rules of each task, for about so many *expected* messages."""
     most = min(slots, _MOST_TASKS)
-    count = 1 if is_fifo else options.tasks or max(1, min(most, expected // FILE_MESSAGES))
-    budget = options.time_budget_seconds
+    count = 1 if is_fifo else request.tasks or max(1, min(most, expected // FILE_MESSAGES))
+    budget = request.time_budget_seconds
     rules = DrainRules(
         is_fifo=is_fifo,
-        wait_seconds=options.wait_seconds,
+        wait_seconds=request.wait_seconds,
         chunk_messages=max(1, min(FILE_MESSAGES, IN_FLIGHT_MESSAGES // count)),
         receives=1 if is_fifo else CONCURRENT_CALLS // 2,
         until_seconds=None if budget is None else started + budget,
     )
-    if options.limit is None:
+    if request.limit is None:
         return (rules,) * count
-    share, rest = divmod(options.limit, count)
+    share, rest = divmod(request.limit, count)
     return tuple(replace(rules, limit=share + (index < rest)) for index in range(count))

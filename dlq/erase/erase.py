@@ -49,7 +49,7 @@ from dlq.archive.messages.message_store import (
     with_files,
 )
 from dlq.archive.messages.reading import read_files_work
-from dlq.archive.storage.files import COMMANDS, MESSAGES, Archive, new_id, open_archive
+from dlq.archive.storage.files import COMMANDS, MESSAGES, Archive, new_id
 from dlq.aws.actor import actor, caller, require_reason
 from dlq.aws.clients import aws_client
 from dlq.engine import Engine
@@ -77,14 +77,13 @@ FEWEST_DAYS = 15
 
 
 @dataclass(frozen=True, slots=True)
-class EraseOptions:
+class EraseRequest:
     """The messages to erase: the arguments of ``erase``, see its help.
 
     Exactly one of *ids*, *where* and *older_than_days* is given. *failure_table* is not used with
     the last: the table's TTL is 14 days.
     """
 
-    archive: str
     ids: Sequence[str] = ()
     where: str | None = None
     older_than_days: int | None = None
@@ -150,7 +149,8 @@ class EraseSummary:
 
 def erase(
     engine: Engine | None,
-    options: EraseOptions,
+    archive: Archive,
+    request: EraseRequest,
     *,
     now_seconds: Callable[[], float] = time.time,
     progress: Progress = silent,
@@ -164,15 +164,15 @@ def erase(
         BusyError: a redrive, a restore, an analysis or another erase is running; as above.
         ArchiveError: something could not be removed and may still be there: run again.
     """
-    options.check()
-    archive, now = open_archive(options.archive), now_seconds()
+    request.check()
+    now = now_seconds()
     # A new id for each run, so that no two runs share a record.
     holder = LockHolder(new_id(now), LockUse.ERASE, "an erase", actor())
-    held = archive_lock(archive, holder, progress=progress) if options.execute else None
+    held = archive_lock(archive, holder, progress=progress) if request.execute else None
     with held or nullcontext() as lock, progress("erasing" if lock else "finding", str):
-        if options.older_than_days is not None:
-            return _expire(archive, now, options.older_than_days, lock)
-        return _erase_named(archive, engine, options, now, lock)
+        if request.older_than_days is not None:
+            return _expire(archive, now, request.older_than_days, lock)
+        return _erase_named(archive, engine, request, now, lock)
 
 
 def _clear_commands(archive: Archive, lock: ArchiveLock) -> None:
@@ -185,12 +185,12 @@ def _clear_commands(archive: Archive, lock: ArchiveLock) -> None:
 def _erase_named(
     archive: Archive,
     engine: Engine | None,
-    options: EraseOptions,
+    request: EraseRequest,
     now: float,
     lock: ArchiveLock | None,
 ) -> EraseSummary:
     """Erase what is named; without *lock* find it alone."""
-    summary, new, begun, reports = _find(archive, engine, options, now)
+    summary, new, begun, reports = _find(archive, engine, request, now)
     if lock is None:
         return summary
     _clear_commands(archive, lock)
@@ -220,7 +220,7 @@ def _erase_named(
 
 
 def _find(
-    archive: Archive, engine: Engine | None, options: EraseOptions, now: float
+    archive: Archive, engine: Engine | None, request: EraseRequest, now: float
 ) -> tuple[EraseSummary, Erasure, list[Erasure], dict[str, list[str]]]:
     """Find the messages, what else holds or quotes them, and earlier erasures that died.
 
@@ -228,10 +228,10 @@ def _find(
         The summary, the erasure that it makes, those that were begun, and the reports.
     """
     require_drains(archive)
-    if options.where is None:
-        rows = _named(archive, options.ids)
+    if request.where is None:
+        rows = _named(archive, request.ids)
     elif engine is not None:
-        rows = _matching(archive, engine, options.where)
+        rows = _matching(archive, engine, request.where)
     else:
         raise InputError("--where needs an engine")
     messages = defaultdict[str, set[str]](set)
@@ -239,7 +239,7 @@ def _find(
         messages[row["message_id"]].add(row["drain_id"])
     archived, known = len(messages), {*messages, *map(str, rows["first_id"].to_pylist())}
     known.update(filter(None, rows["last_id"].to_pylist()))
-    asked = {*options.ids, *known}
+    asked = {*request.ids, *known}
     # Copies that have expired: reports of plans that had them may quote them.
     erased = {message_id for record in erasures(archive) for message_id in record.messages}
     for row in planned_copies(archive, asked):
@@ -247,17 +247,17 @@ def _find(
             messages[row["message_id"]].add(drain_of(row["file"]))
             known |= {row["message_id"], row["first_id"]}
     failures = None
-    if options.failure_table:
+    if request.failure_table:
         asked |= sent_copies(archive, messages)
-        failures = _recorded(options.failure_table, {*messages, *asked})
+        failures = _recorded(request.failure_table, {*messages, *asked})
     new = Erasure(
         new_id(now),
         actor(),
-        options.reason,
+        request.reason,
         timestamp(now),
         {message_id: sorted(drains) for message_id, drains in sorted(messages.items())},
         other_ids=sorted(asked - messages.keys()),
-        failure_table=options.failure_table,
+        failure_table=request.failure_table,
     )
     begun = erasures(archive, unfinished=True)
     gone = {message_id for record in (new, *begun) for message_id in record.ids}
@@ -276,7 +276,7 @@ def _find(
         drains=tuple(sorted(drains)),
         reports=tuple(reports),
         resumed=tuple(record.erase_id for record in begun),
-        unknown_ids=tuple(one for one in options.ids if one not in known),
+        unknown_ids=tuple(one for one in request.ids if one not in known),
         deleted_files=deleted_files,
         failures=failures,
         expired=len(messages) - archived,

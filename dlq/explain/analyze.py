@@ -22,7 +22,6 @@ from dlq.archive.storage.files import (
     Archive,
     clock_note,
     new_id,
-    open_archive,
     open_folder,
     read_text,
 )
@@ -70,8 +69,8 @@ _WHEN = "when"
 """Where the condition of a rule comes from."""
 
 
-@dataclass(frozen=True, slots=True)
-class AnalyzeOptions:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalysisRequest:
     """What to analyse and where the report goes.
 
     Attributes:
@@ -86,7 +85,6 @@ class AnalyzeOptions:
         group_by: see ``grouping.captured``, checked; empty for none, None for the remembered one.
     """
 
-    archive: str
     out: str | None = None
     where: str | None = None
     since: datetime | None = None
@@ -111,7 +109,9 @@ class AnalyzeOptions:
         return f"{recent} AND ({self.where}{end_of_comment})"
 
 
-def analyze(engine: Engine, options: AnalyzeOptions, *, progress: Progress = silent) -> Findings:
+def analyze(
+    engine: Engine, archive: Archive, request: AnalysisRequest, *, progress: Progress = silent
+) -> Findings:
     """Group the messages that nobody has decided about yet; write report and plan.
 
     Raises:
@@ -119,11 +119,10 @@ def analyze(engine: Engine, options: AnalyzeOptions, *, progress: Progress = sil
             messages do not fit into memory.
         BusyError: an erase is under way. Nothing was written.
     """
-    archive = open_archive(options.archive)
-    masks = compile_masks(options.masks, shows_values=options.has_samples)
+    masks = compile_masks(request.masks, shows_values=request.has_samples)
     earlier = archive.list(REPORTS)
     plan_id = new_id(time.time(), earlier)
-    reports = open_folder(options.out or f"{archive.root}/{REPORTS}/{plan_id}")
+    reports = open_folder(request.out or f"{archive.root}/{REPORTS}/{plan_id}")
     reports.check_writable()
 
     # From before the first message is read until the report is written: an erase comes before, and
@@ -138,13 +137,13 @@ def analyze(engine: Engine, options: AnalyzeOptions, *, progress: Progress = sil
             archived.open_set.write_for_plan(archive, plan_id)
             pending = archived.pending()
 
-        analysis = _Analysis(engine, archive, options, masks, now, progress, pending)
+        analysis = _Analysis(engine, archive, request, masks, now, progress, pending)
         findings, snapshot, memory = analysis.run(drains, plan_id, f"{reports.root}/plan.yaml")
         findings = replace(findings, clock=clock_note(now.timestamp(), [*earlier, *drains]))
         rules: Mapping[str, Rule] = {}
-        if options.policy:
+        if request.policy:
             by_count = groups_table(_counted_by_family(findings))
-            rules = rules_by_group(engine, options.policy, by_count)
+            rules = rules_by_group(engine, request.policy, by_count)
             # Read now: somebody may have decided since this analysis began.
             left = left_for_people(findings, rules, read_memory(archive))
             findings = replace(findings, left_for_people=left)
@@ -160,7 +159,7 @@ def analyze(engine: Engine, options: AnalyzeOptions, *, progress: Progress = sil
 class _Analysis:
     engine: Engine
     archive: Archive
-    options: AnalyzeOptions
+    request: AnalysisRequest
     masks: Masks
     now: datetime
     progress: Progress
@@ -175,7 +174,7 @@ class _Analysis:
         reasons, log_note = self._reasons(messages, plan_id)
 
         known = read_memory(self.archive)
-        kept_ids, group_by = known.groups.keys() | known.said, self.options.group_by
+        kept_ids, group_by = known.groups.keys() | known.said, self.request.group_by
         assign = partial(assign_groups, self.archive, kept=kept_ids, group_by=group_by)
         columns = tuple(dict.fromkeys((*SLIM_COLUMNS, *TABLE_COLUMNS)))
         with self.progress("grouping", str):
@@ -188,12 +187,12 @@ class _Analysis:
         with self.progress("remembering the groups", str):
             memory = read_memory(self.archive)
             note_edits(self.archive, memory)
-            if self.options.condition is None:
+            if self.request.condition is None:
                 follow_messages(slim, self.archive, plan_id, self.now)
         with self.progress("saving the groups", str):
             table_sha256 = write_message_table(slim, self.archive, plan_id)
 
-        is_whole = self.options.condition is None and len(grouping.ids) < MOST_KEYS
+        is_whole = self.request.condition is None and len(grouping.ids) < MOST_KEYS
         after, gone = after_analysis(
             memory, plan_id, self.now, listed, grouping.unlisted, is_whole=is_whole
         )
@@ -211,11 +210,11 @@ class _Analysis:
             bucket_starts=tuple(datetime.fromtimestamp(one, UTC) for one in buckets),
             bucket_seconds=float(buckets.step),
             groups=groups,
-            where=self.options.condition,
+            where=self.request.condition,
             sampled=sampled,
             gone=gone,
             unreadable=memory.unreadable,
-            stack=self.options.stack,
+            stack=self.request.stack,
             logs=log_note,
             families=grouping.families,
             similar=grouping.similar,
@@ -225,19 +224,19 @@ class _Analysis:
             tuple(drains),
             slim.num_rows,
             table_sha256,
-            self.options.condition,
-            self.options.policy.sha256 if self.options.policy else None,
+            self.request.condition,
+            self.request.policy.sha256 if self.request.policy else None,
         )
         return findings, snapshot, after
 
     def _selected(self) -> pa.Table:
         """Return the pending messages that the condition takes."""
-        condition = self.options.condition
+        condition = self.request.condition
         if condition is None:
             return self.pending
-        if self.options.where is not None:
+        if self.request.where is not None:
             # On its own first: "a) OR (b" is a condition only within brackets.
-            self.engine.check_condition(self.options.where, READ_SCHEMA, WHERE)
+            self.engine.check_condition(self.request.where, READ_SCHEMA, WHERE)
         named = [
             name for name in named_columns(condition, READ_COLUMNS) if name in ARROW_SCHEMA.names
         ]
@@ -250,7 +249,7 @@ class _Analysis:
         """Return errors that logs have, now or from earlier, of messages without one."""
         files = map(str, self.pending[FILE].unique().to_pylist())
         reasons, note = read_reasons(self.archive, set(map(drain_of, files))), ""
-        if not self.options.logs:
+        if not self.request.logs:
             return reasons, note
 
         unexplained = messages.filter(pc.invert(is_in(messages["message_id"], [*reasons])))
@@ -260,8 +259,8 @@ class _Analysis:
                 self.archive,
                 self.pending,
                 unexplained,
-                self.options.logs,
-                self.options.logs_minutes,
+                self.request.logs,
+                self.request.logs_minutes,
                 self.masks,
             )
         reasons.update((row["message_id"], row) for row in logged)

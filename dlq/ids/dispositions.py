@@ -56,7 +56,7 @@ def with_dispositions(
         rows: the whole plan, with ``RULE_COLUMNS``.
         actions: by group id; other groups are left. None sends every group.
         to_fifo: a FIFO destination takes no message without a message group.
-        in_doubt: see ``ResendOptions``. A discard settles what is in doubt in any case.
+        in_doubt: see ``SendRequest``. A discard settles what is in doubt in any case.
         requires_room: whether a message that cannot carry its plan's id is left.
         stopped: ids of groups of which nothing is sent until a person decides again.
     """

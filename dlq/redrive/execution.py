@@ -7,7 +7,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -18,12 +18,13 @@ from dlq.archive.ledger.claims import (
     POSITION,
     RunRecord,
     plan_folder,
-    run_folder,
+    record_run,
     timestamp,
 )
-from dlq.archive.ledger.disposition import WORK, Disposition
+from dlq.archive.ledger.disposition import WORK
 from dlq.archive.ledger.run_results import write_result_files
 from dlq.archive.ledger.stop import Stop, StopCause, foremost, record_stop
+from dlq.archive.lock import ArchiveLock, require_newest
 from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA
 from dlq.archive.messages.message_store import FILE_MESSAGES
 from dlq.archive.messages.reading import DRAIN_ID, FILE
@@ -54,20 +55,13 @@ from dlq.ids.counts import counted_by
 from dlq.ids.order import runs_of
 from dlq.interrupts import asking_to_stop
 from dlq.memory import available_bytes, require_memory_to_send
-from dlq.plan.plan import Action, PlannedGroup
+from dlq.plan.plan import PlannedGroup
 from dlq.progress import HowFar, Progress, repeating
-from dlq.redrive.redrive_values import (
-    EXAMPLES,
-    GroupOutcome,
-    RedriveSummary,
-    RestoreOptions,
-    Sent,
-    Tally,
-)
+from dlq.redrive.request import RestoreRequest
 from dlq.redrive.resolving.archived_rows import read_beside
 from dlq.redrive.resolving.edits import columns_for
 from dlq.redrive.resolving.resolve import ResolvedPlan
-from dlq.redrive.run_context import RunContext
+from dlq.redrive.run import Run
 from dlq.redrive.sending.rate_limiter import most_tasks, share_window, window_messages
 from dlq.redrive.sending.send_task import (
     SETTLED,
@@ -83,6 +77,9 @@ from dlq.redrive.sending.stop_signals import (
     stop_marker,
     waiting_for,
 )
+from dlq.redrive.sending.task_context import TaskContext
+from dlq.redrive.summary import RedriveSummary, Sent, Tally
+from dlq.redrive.totals import not_reached, summarize
 
 _WRITTEN_TYPES: dict[str, pa.DataType] = {
     "message_id": pa.string(),
@@ -112,7 +109,7 @@ _ADDED: dict[str, pa.DataType] = {
 _MOST_TASKS = 30
 """As of a drain: where a cluster may grow, so many tasks share what is large."""
 
-_GO = (Disposition.SEND, Disposition.SENT, Disposition.RESTORED)
+_NO_LIMIT = Limit()
 _BATCH_ROWS = 1000
 _TIME_SECONDS = 2.0
 _TROUBLE_SECONDS = 10.0
@@ -153,19 +150,53 @@ def _slices(rows: pa.Table, starts: Numbers, least_rows: int) -> Iterator[pa.Tab
 
 @dataclass(frozen=True, slots=True)
 class TaskRunner:
-    """Runs the sends of one run. Nothing more is sent after the *deadline*."""
+    """Runs the sends of one run, which ``begin`` has recorded.
+
+    Attributes:
+        written: what the run does with each message.
+        lock: the archive lock; None in tests.
+        probe: what each task looks for before it sends.
+        deadline: after it nothing more is sent.
+    """
 
     engine: Engine
-    archive: Archive
+    run: Run
+    written: WrittenRows
+    lock: ArchiveLock | None
+    probe: Probe
     make_sender: ClientFactory
     progress: Progress
-    deadline: Deadline = field(default_factory=Deadline)
+    deadline: Deadline
+
+    def context(
+        self,
+        destination: str,
+        limit: Limit = _NO_LIMIT,
+        *,
+        step: int = 0,
+        unproven_groups: Collection[str] = (),
+    ) -> TaskContext:
+        """Return what the tasks must know that send to *destination* now; see ``TaskContext``."""
+        return TaskContext(
+            request=self.run.request,
+            plan_id=self.run.plan_id,
+            destination=destination,
+            run_id=self.run.run_id,
+            who=self.run.who,
+            editor=self.run.editor,
+            step=step,
+            unproven_groups=frozenset(unproven_groups),
+            probe=self.probe,
+            # A ramp may have given it back, and taken it again.
+            lock=self.lock.view if self.lock else None,
+            limit=limit,
+        )
 
     def execute(
         self,
         dispositions: WrittenRows,
         planned: Sequence[Tally],
-        context: RunContext,
+        context: TaskContext,
         stage: str,
         trouble: Callable[[], Stop | None] = lambda: None,
     ) -> Sent:
@@ -185,18 +216,19 @@ class TaskRunner:
         if not total:
             return Sent(())
         if self.deadline.seconds_left <= 0:
-            return Sent(tuple(not_reached(work, ())), Stop(StopCause.TIME_OVER))
+            return Sent(tuple(not_reached(work)), Stop(StopCause.TIME_OVER))
+        archive = self.run.archive
         folder = progress_folder(context, stage)
         how_far = HowFar(total)
 
         def status() -> str:
             # A task that is started again counts again what its first attempt did.
-            settled = sum(int(self.archive.read(path) or 0) for path in self.archive.list(folder))
+            settled = sum(int(archive.read(path) or 0) for path in archive.list(folder))
             line = how_far.line(min(settled, total))
             return "; ".join(filter(None, (line, context.limit.sentence)))
 
         marker = stop_marker(context.plan_id, context.run_id, stage)
-        signals = StopSignals(self.archive, marker, None)
+        signals = StopSignals(archive, marker, None)
 
         def stop_all(stop: Stop) -> None:
             # In a thread: a signal handler must not wait for S3.
@@ -223,7 +255,7 @@ class TaskRunner:
         return Sent((*outcomes, *not_reached(work, outcomes)), foremost(stops))
 
     def _send(
-        self, dispositions: WrittenRows, words: Collection[str], context: RunContext, stage: str
+        self, dispositions: WrittenRows, words: Collection[str], context: TaskContext, stage: str
     ) -> pa.Table:
         """Send in tasks; return ``SETTLED``.
 
@@ -251,7 +283,7 @@ class TaskRunner:
         if rate is not None:
             of_tasks = [messages[task] for task in sorted(messages)]
             windows = share_window(window_messages(rate), of_tasks)
-        sending = SendTask(self.archive, context, self.make_sender, stage, windows)
+        sending = SendTask(self.run.archive, context, self.make_sender, stage, windows)
         return self.engine.run_edited(
             self._reading(dispositions.folder, words, context, tasks),
             context.editor.attribute_sql,
@@ -263,7 +295,7 @@ class TaskRunner:
         self,
         folder: str,
         words: Collection[str],
-        context: RunContext,
+        context: TaskContext,
         tasks: Mapping[tuple[str, int], int],
     ) -> Work:
         """Return the work of reading the messages of these *tasks*, each with its number."""
@@ -274,7 +306,7 @@ class TaskRunner:
         added = [pa.field(name, kind) for name, kind in _ADDED.items()]
         schema = pa.schema([*archived, *added])
         work_of_task = WorkOfTask(
-            archive=self.archive,
+            archive=self.run.archive,
             probe=context.probe,
             folder=folder,
             destination=context.destination,
@@ -282,7 +314,7 @@ class TaskRunner:
             tasks=tasks,
             schema=schema,
         )
-        parts = pa.Table.from_pylist(values_of(parts_of(self.archive, folder)), schema=PARTS)
+        parts = pa.Table.from_pylist(values_of(parts_of(self.run.archive, folder)), schema=PARTS)
         readers = min(parts.num_rows, self.engine.slots)
         numbers = np.arange(parts.num_rows)
         partitions = [parts.take(arrow(numbers[first::readers])) for first in range(readers)]
@@ -409,112 +441,91 @@ def known_limit(
     return limit, stopped_by or watch.lost() or waiting_for(limit)
 
 
-def not_reached(work: Sequence[Tally], outcomes: Sequence[Tally]) -> list[Tally]:
-    """Return by group what of *work* has no outcome."""
-    left = Counter[str]()
-    for tally in work:
-        left[tally.group_id] += tally.count
-    for tally in outcomes:
-        left[tally.group_id] -= tally.count
-    return [
-        Tally(group, Disposition.NOT_REACHED, count) for group, count in left.items() if count > 0
-    ]
-
-
 def begin(
-    engine: Engine, archive: Archive, resolved: ResolvedPlan, context: RunContext
-) -> tuple[RunContext, WrittenRows]:
-    """Record the run, its edits and its dispositions; return what its sends need.
+    engine: Engine,
+    run: Run,
+    resolved: ResolvedPlan,
+    lock: ArchiveLock | None,
+    *,
+    make_sender: ClientFactory,
+    progress: Progress,
+    deadline: Deadline,
+) -> TaskRunner:
+    """Record the run, its edits and its dispositions; return what sends its messages.
 
     Raises:
         InputError: the plan is sealed, or its messages do not fit into memory. Nothing was claimed.
-        ArchiveError: something cannot be recorded, or another run has taken the lock. Nothing was
-            claimed.
+        ArchiveError: something cannot be recorded, or another run has taken the lock, which has
+            maybe not seen the record. Nothing was claimed.
     """
     if engine.holds_rows:
         require_memory_to_send(resolved.work_bytes, available_bytes(engine.reserved_bytes))
-    region = region_of(context.destination, "us-east-1")
+    region = region_of(run.destination, "us-east-1")
     record = RunRecord(
-        run_id=context.run_id,
-        plan_id=context.plan_id,
-        verb="restore" if isinstance(context.request, RestoreOptions) else "redrive",
-        actor=context.who,
+        run_id=run.run_id,
+        plan_id=run.plan_id,
+        verb="restore" if isinstance(run.request, RestoreRequest) else "redrive",
+        actor=run.who,
         caller=caller(engine.application_id, region),
-        reason=context.request.reason,
+        reason=run.request.reason,
         time=timestamp(time.time()),
-        destination=context.destination,
+        destination=run.destination,
         destinations=[*resolved.work],
-        policy_sha256=context.policy_sha256,
+        policy_sha256=run.policy_sha256,
     )
-    context = context.recorded(archive, record)
-    for group_id, edit in context.editor.edits.items():
-        # Each claim names the digest for each message. The first run that used the edit stays.
-        used = {"run_id": record.run_id, "who": record.actor, "time": record.time}
-        path = f"{plan_folder(context.plan_id)}/edits/{group_id}.{edit.digest}.json"
-        archive.create(path, json.dumps({**used, "text": edit.text}).encode())
+    probe = recorded(run, record, lock)
+    _record_edits(run, record)
+
     # An engine may run a task again. From the ledger alone it would then decide anew.
-    folder = f"{run_folder(context.plan_id, context.run_id)}/dispositions"
-    return context, write_rows(archive, resolved.dispositions, folder)
+    written = write_rows(run.archive, resolved.dispositions, f"{run.folder}/dispositions")
+    return TaskRunner(
+        engine=engine,
+        run=run,
+        written=written,
+        lock=lock,
+        probe=probe,
+        make_sender=make_sender,
+        progress=progress,
+        deadline=deadline,
+    )
+
+
+def recorded(run: Run, record: RunRecord, lock: ArchiveLock | None) -> Probe:
+    """Write the record of the run; return what each task looks for before it sends.
+
+    Raises:
+        InputError: the plan is sealed.
+        ArchiveError: it cannot be written, or another run has taken the lock, which has maybe not
+            seen the record.
+    """
+    probe = record_run(run.archive, record)
+    if lock:
+        require_newest(run.archive, lock.view)
+    return probe
+
+
+def _record_edits(run: Run, record: RunRecord) -> None:
+    """Write the text of each edit, whose digest each claim names for each message."""
+    for group_id, edit in run.editor.edits.items():
+        used = {"run_id": record.run_id, "who": record.actor, "time": record.time}
+        path = f"{plan_folder(run.plan_id)}/edits/{group_id}.{edit.digest}.json"
+        # The first run that used the edit stays.
+        run.archive.create(path, json.dumps({**used, "text": edit.text}).encode())
 
 
 def end(
+    runner: TaskRunner,
     groups: Sequence[PlannedGroup],
     resolved: ResolvedPlan,
-    context: RunContext,
-    runner: TaskRunner,
     sent: Mapping[str, Sent],
 ) -> RedriveSummary:
     """Close the run, and say what became of the messages *sent* to each destination."""
+    run = runner.run
     with runner.progress("putting the results into one file", str):
-        notes = write_result_files(runner.archive, (context.plan_id, context.run_id))
-    summary = replace(summarize(groups, resolved, context, sent), notes=notes)
+        notes = write_result_files(run.archive, (run.plan_id, run.run_id))
+    summary = replace(summarize(run, groups, resolved, sent), notes=notes)
     if summary.stopped_by:
         # For people alone: what was sent must be answered.
         with suppress(ArchiveError):
-            record_stop(runner.archive, context.plan_id, context.run_id, summary.stopped_by)
+            record_stop(run.archive, run.plan_id, run.run_id, summary.stopped_by)
     return summary
-
-
-def summarize(
-    groups: Sequence[PlannedGroup],
-    resolved: ResolvedPlan,
-    context: RunContext,
-    sent: Mapping[str, Sent] | None = None,
-) -> RedriveSummary:
-    """Add up what became of the messages, or in a dry run what would: by group, and the problems.
-
-    *sent* are the results by destination; None in a dry run.
-    """
-    run_id = "" if sent is None else context.run_id
-    if sent is None:
-        sent = {url: Sent(tuple(of)) for url, of in resolved.work.items()}
-    outcomes = [tally for one in sent.values() for tally in one.tallies]
-    counts = defaultdict[str, Counter[str]](Counter)
-    for tally in (*(one for one in resolved.planned if one.word not in WORK), *outcomes):
-        counts[tally.group_id][tally.word] += tally.count
-    problems: dict[tuple[str, str], Tally] = {}
-    for tally in (*resolved.hindered, *outcomes):
-        if Disposition(tally.word).is_problem:
-            key = (tally.word, tally.detail)
-            known = problems.get(key, Tally("", tally.word, 0, tally.detail))
-            examples = (*known.examples, *tally.examples)[:EXAMPLES]
-            problems[key] = replace(known, count=known.count + tally.count, examples=examples)
-    destinations = {
-        url: sum(tally.count for tally in one.tallies if tally.word in _GO)
-        for url, one in sent.items()
-    }
-    stops = [one.stopped_by for one in sent.values() if one.stopped_by]
-    of_groups = (
-        GroupOutcome(
-            *(group.group_id, group.title, group.action, dict(counts[group.group_id])),
-            is_edited=group.edit is not None and group.action is Action.REDRIVE,
-        )
-        for group in groups
-    )
-    return RedriveSummary(
-        *(context.plan_id, run_id, destinations or {context.destination: 0}),
-        *(tuple(of_groups), tuple(problems.values())),
-        stopped_by=foremost(stops),
-        ramp=tuple(group for one in sent.values() for group in one.ramp),
-        max_rate=context.request.max_rate,
-    )

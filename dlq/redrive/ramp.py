@@ -23,14 +23,12 @@ from dlq.archive.ledger.claims import (
     Ledger,
     chunk_count,
     in_order_units,
-    run_folder,
 )
 from dlq.archive.ledger.disposition import WORK, Disposition
 from dlq.archive.ledger.stop import Stop, StopCause
-from dlq.archive.lock import ArchiveLock
 from dlq.archive.messages.message_store import combined
 from dlq.archive.storage.table_parts import read_whole, write_whole
-from dlq.aws.clients import returns_table
+from dlq.aws.clients import Limit, returns_table
 from dlq.errors import ArchiveError, BusyError
 from dlq.explain.triage import GroupMemory, Statement, is_group_id
 from dlq.ids.columns import (
@@ -60,18 +58,17 @@ from dlq.plan.ramp import (
 )
 from dlq.redrive.execution import (
     TaskRunner,
-    WrittenRows,
     known_limit,
     look_until,
-    not_reached,
     write_rows,
 )
 from dlq.redrive.readings import Probe
-from dlq.redrive.redrive_values import Sent, Tally
-from dlq.redrive.run_context import RunContext
 from dlq.redrive.sending.stop_signals import TableWatch
+from dlq.redrive.summary import Sent, Tally
+from dlq.redrive.totals import not_reached
 from dlq.redrive.verdicts import Counts, Verdicts
 from dlq_replay.errors import TableError
+from dlq_replay.wire.addresses import QueueAddress
 
 _STEP_TYPES: dict[str, pa.DataType] = {
     "message_id": pa.string(),
@@ -93,23 +90,21 @@ class Ramp:
     """The ramp of one run to one destination.
 
     Attributes:
-        written: the dispositions of all messages of the run.
+        runner: gives its archive lock back while the ramp waits for a verdict.
+        probe: looks at the destination, and at what comes back of it.
         work: of this destination's messages that make work, how many of each group.
+        limit: of the circuit breaker, as the ramp begins.
         memory: what was known of the groups when the run began.
         watch: sees whether the failure table can be read.
-        lock: of the run; given back while it waits for a verdict. None where nothing takes it.
         uncounted: the groups whose counters this run has made.
     """
 
     runner: TaskRunner
-    context: RunContext
-    written: WrittenRows
-    work: Sequence[Tally]
-    memory: GroupMemory
     probe: Probe
-    steps: Steps
+    work: Sequence[Tally]
+    limit: Limit
+    memory: GroupMemory
     watch: TableWatch
-    lock: ArchiveLock | None = None
     uncounted: Collection[str] = ()
     _left: Counter[str] = field(default_factory=Counter)
     """By group id, how many messages this run has to send that it has found in no step yet."""
@@ -123,23 +118,30 @@ class Ramp:
 
     def __post_init__(self) -> None:
         """Read the steps of earlier plans. Raises ArchiveError."""
-        options, queue = self.probe.options, self.probe.queue
-        rows = self.written.rows
+        run = self.runner.run
+        request = self.probe.request
+        queue = self.probe.queue
+        address = QueueAddress.from_url(queue.url)
+        self._run = run
+        self._in_order = address.is_fifo and not request.allow_reordering
+        self.steps = Steps(run.archive, run.plan_id, address.name)
+
+        rows = self.runner.written.rows
         is_work = have_disposition(rows, WORK)
-        goes_here = values_among(rows[DESTINATION], [self.context.destination])
+        goes_here = values_among(rows[DESTINATION], [queue.url])
         self.rows = rows.filter(pa.array(goes_here | ~is_work))
         self._verdicts = Verdicts(
-            plan_id=self.context.plan_id,
-            earlier=earlier_steps(self.runner.archive, self.context.plan_id, self.steps.queue),
+            plan_id=run.plan_id,
+            earlier=earlier_steps(run.archive, run.plan_id, address.name),
             state=self.memory.state,
             read_counts=self._read_counts,
             read=self.probe.read,
             now_seconds=self.runner.deadline.clock.now_seconds,
             times=QueueTimes(
-                queue.failure_seconds, queue.retention_seconds, options.minute_seconds
+                queue.failure_seconds, queue.retention_seconds, request.minute_seconds
             ),
             delay_seconds=queue.delay_seconds,
-            allowed=options.allow_returns,
+            allowed=request.allow_returns,
             in_order=self._in_order,
             uncounted=self.uncounted,
             on_bad=self._stop_group,
@@ -150,7 +152,8 @@ class Ramp:
         sends = [one for one in self.work if one.word == Disposition.SEND]
         others = [one for one in self.work if one not in sends]
         self._left.update({one.group_id: one.count for one in sends})
-        first = self.runner.execute(self.written, others, self.context, self.steps.queue)
+        context = self.runner.context(self.probe.queue.url, self.limit)
+        first = self.runner.execute(self.runner.written, others, context, self.steps.queue)
         stopped_by = first.stopped_by
         has_more = True
         while has_more and not stopped_by:
@@ -192,12 +195,7 @@ class Ramp:
 
     @property
     def _look_seconds(self) -> float:
-        return self.probe.options.minute_seconds / LOOKS_A_MINUTE
-
-    @property
-    def _in_order(self) -> bool:
-        """Whether what stands behind a message of its message group waits."""
-        return self.context.to_fifo and not self.probe.options.allow_reordering
+        return self.probe.request.minute_seconds / LOOKS_A_MINUTE
 
     def _await_turn(self) -> Stop | None:
         """Look until a group may have its next step; return what ended that before, else None.
@@ -207,7 +205,7 @@ class Ramp:
         more.
         """
         now_seconds, verdicts = self._verdicts.now_seconds, self._verdicts
-        until = now_seconds() + PATIENCE_MINUTES * self.probe.options.minute_seconds
+        until = now_seconds() + PATIENCE_MINUTES * self.probe.request.minute_seconds
 
         def is_over() -> bool:
             verdicts.look(self._left)
@@ -217,8 +215,8 @@ class Ramp:
             is_late = max(now_seconds(), verdicts.ready_at(waiting)) > until
             if not waiting or is_late or self.watch.lost():
                 return True
-            if self.lock:
-                self.lock.release()
+            if self.runner.lock:
+                self.runner.lock.release()
             return False
 
         with self.runner.progress("ramp", lambda: verdicts.why_not(self._left)):
@@ -228,29 +226,29 @@ class Ramp:
 
     def _lost_lock(self) -> Stop | None:
         """Return why this run must record no step: it has lost the lock, and maybe did not know."""
-        if not self.lock:
+        if not self.runner.lock:
             return None
         try:
-            self.lock.require()
+            self.runner.lock.require()
         except ArchiveError as error:
             return Stop(StopCause.LOCK_LOST, str(error))
         return None
 
     def _take_lock_again(self) -> Stop | None:
         """Take the lock if it was given back; return why this run must send nothing more."""
-        if not self.lock or self.lock.is_held:
+        lock = self.runner.lock
+        run = self._run
+        if not lock or lock.is_held:
             return None
-        context = self.context
         try:
-            self.lock.take_again()
-            is_closed = Ledger(self.runner.archive, context.plan_id, context.run_id).is_closing()
+            lock.take_again()
+            is_closed = Ledger(run.archive, run.plan_id, run.run_id).is_closing()
         except BusyError as error:
             return Stop(StopCause.LOCK_LOST, f"{error}; then run the same command again")
         except ArchiveError as error:
             return Stop(StopCause.ARCHIVE, str(error))
         if is_closed:
             return Stop(StopCause.LOCK_LOST, _OTHERS_ACTED)
-        self.context = replace(context, lock=self.lock.view)
         return None
 
     def _turn(self) -> dict[str, int]:
@@ -278,13 +276,14 @@ class Ramp:
         if not wanted:
             why = "somebody removed the counters of what comes back; run again"
             return Stop(StopCause.RAMP, why)
-        number, run_id = len(self._verdicts.steps) + 1, self.context.run_id
+        number = len(self._verdicts.steps) + 1
+        run_id = self._run.run_id
         drawn = self._drawn(wanted)
         messages = {row["group_id"]: row["count"] for row in counted_by(drawn, "group_id")}
         if not messages:
             self._blocked |= dict.fromkeys(wanted, self._held_groups())
             return None
-        write_whole(self.runner.archive, self.steps.table(number, run_id), [drawn])
+        write_whole(self._run.archive, self.steps.table(number, run_id), [drawn])
         step = Step(
             number=number,
             run_id=run_id,
@@ -301,7 +300,8 @@ class Ramp:
 
     def _drawn(self, wanted: Mapping[str, int]) -> pa.Table:
         """Draw so many messages of each group, and say where in the step each of them is."""
-        units = in_order_units(sum(wanted.values())) if self.context.to_fifo else None
+        is_fifo = QueueAddress.from_url(self.probe.queue.url).is_fifo
+        units = in_order_units(sum(wanted.values())) if is_fifo else None
         # What could not be sent of these is drawn again by runs that begin later.
         taken = pa.concat_tables([_STEP.empty_table(), *self._taken])
         return drawn_step(
@@ -326,7 +326,7 @@ class Ramp:
     def _table(self, step: Step) -> pa.Table:
         """Read the messages of a step: ``_STEP``."""
         folder = self.steps.table(step.number, step.run_id)
-        return read_whole(self.runner.archive, folder, _STEP)
+        return read_whole(self._run.archive, folder, _STEP)
 
     def _execute(self, step: Step) -> Stop | None:
         """Send what is left of the last step, and write down that it is sent; else return why."""
@@ -347,16 +347,13 @@ class Ramp:
         # A thread reads it meanwhile.
         left = {one: self._left[one] for one in {*self._left, *step.messages}}
         self._verdicts.here.add(step.number)
-        unproven = frozenset(step.messages.keys() & self._left.keys())
+        unproven = step.messages.keys() & self._left.keys()
         stage = f"{self.steps.queue}-step-{step.number}"
-        run = run_folder(self.context.plan_id, self.context.run_id)
-        result = self.runner.execute(
-            write_rows(self.runner.archive, rows, f"{run}/steps/{stage}"),
-            work,
-            replace(self.context, limit=limit, step=step.number, unproven_groups=unproven),
-            stage,
-            trouble,
+        context = self.runner.context(
+            self.probe.queue.url, limit, step=step.number, unproven_groups=unproven
         )
+        written = write_rows(self._run.archive, rows, f"{self._run.folder}/steps/{stage}")
+        result = self.runner.execute(written, work, context, stage, trouble)
         settled = [one for one in result.tallies if one.word != Disposition.NOT_REACHED]
         self._tallies += settled
         return result.stopped_by or self._end_step(step, (*known, *settled))
@@ -391,7 +388,7 @@ class Ramp:
 
     def _has_other_groups(self, step: Step) -> bool:
         """Whether a run of one group has not read all messages of a step."""
-        if self.probe.options.group is None:
+        if self.probe.request.group is None:
             return False
         own_groups = texts_of(self.rows["group_id"].cast(pa.string()).unique())
         return not step.messages.keys() <= set(own_groups)
@@ -428,8 +425,8 @@ class Ramp:
     def _stop_group(self, ramp: GroupRamp) -> None:
         """Write down that nothing more of a group is sent until somebody decides again."""
         if is_group_id(ramp.group_id):
-            said = Statement(datetime.now(UTC), self.context.who, stopped=ramp.why)
-            add_statement(self.runner.archive, ramp.group_id, said)
+            said = Statement(datetime.now(UTC), self._run.who, stopped=ramp.why)
+            add_statement(self._run.archive, ramp.group_id, said)
 
     def _known_counts(self, groups: Collection[str]) -> tuple[Counts, Stop | None]:
         """Read the counters of this plan until they are known; return also why they are not."""
@@ -437,7 +434,7 @@ class Ramp:
 
         def is_over() -> bool:
             nonlocal counts
-            counts = self._read_counts(self.context.plan_id, groups)
+            counts = self._read_counts(self._run.plan_id, groups)
             return counts is not None or bool(self.watch.lost())
 
         stopped_by = look_until(is_over, self._look_seconds, self.runner.deadline)
@@ -447,7 +444,7 @@ class Ramp:
 
     def _read_counts(self, plan_id: str, groups: Collection[str]) -> Counts | None:
         """Read how many came back; a group whose counters are gone is missing. None: not known."""
-        table = returns_table(self.probe.options.failure_table or "", self.context.destination)
+        table = returns_table(self.probe.request.failure_table or "", self.probe.queue.url)
         try:
             found = table.read(plan_id, groups)
         except TableError as error:
@@ -455,6 +452,6 @@ class Ramp:
             return None
         self.watch.saw("")
         counts = {group_id: returns.returned for group_id, returns in found.items()}
-        if plan_id == self.context.plan_id:
+        if plan_id == self._run.plan_id:
             self._counts |= counts
         return counts

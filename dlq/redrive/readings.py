@@ -23,7 +23,7 @@ from dlq.aws.clients import (
 )
 from dlq.errors import InputError
 from dlq.plan.ramp import PATIENCE_MINUTES, Reading
-from dlq.redrive.redrive_values import RedriveOptions
+from dlq.redrive.request import RedriveRequest
 from dlq_replay.aws.sqs import SqsQueue, describe
 from dlq_replay.errors import TableError
 from dlq_replay.replaying.measures import (
@@ -43,13 +43,13 @@ _MAX_POINTS = 1440
 class Probe:
     """Reads what tells whether a step's failures have returned to the DLQ of *queue*."""
 
-    options: RedriveOptions
+    request: RedriveRequest
     queue: Queue
     make_client: ClientFactory
 
     def check(self) -> None:
         """Raise InputError where a failure would not come to the parked queue of the run."""
-        name, parked = QueueAddress.from_url(self.queue.url).name, self.options.parked_queue_url
+        name, parked = QueueAddress.from_url(self.queue.url).name, self.request.parked_queue_url
         if (dlq_url := self.queue.dead_letter_url) is None:
             raise InputError(f"queue {name} has no redrive policy, so what fails stays there")
         if parked is None:
@@ -83,16 +83,16 @@ class Probe:
         return Reading(now, obstacle, uncounted, main, dead_letters, oldest, count)
 
     def _obstacles(self, began_at: float, now: float) -> Iterator[str]:
-        options, url = self.options, self.queue.url
-        limit = read_limit(options.failure_table, url)
+        request, url = self.request, self.queue.url
+        limit = read_limit(request.failure_table, url)
         yield limit.sentence
         if limit.fault:
             yield f"the limit of replays cannot be read: {limit.fault}"
-        recent = max(began_at, now - PATIENCE_MINUTES * options.minute_seconds)
+        recent = max(began_at, now - PATIENCE_MINUTES * request.minute_seconds)
         # A copy whose return cannot be counted now is one that the function left in the DLQ.
         faults = [(Metric.FAILED_TOTAL.value, *self._ours)]
         # A function that nobody named and that does not run leaves dead letters in the DLQ.
-        if (arn := options.function_arn) is not None:
+        if (arn := request.function_arn) is not None:
             name = arn.rpartition(":")[2]
             if not self._is_fed(arn, name):
                 yield "nothing feeds the replay function; turn its trigger on: dlq resume"
@@ -108,7 +108,7 @@ class Probe:
 
         It publishes for the stack's main queue what concerns its whole DLQ.
         """
-        stack_queue = QueueAddress.from_url(self.options.main_queue_url or self.queue.url).name
+        stack_queue = QueueAddress.from_url(self.request.main_queue_url or self.queue.url).name
         return NAMESPACE, {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: stack_queue}
 
     def _is_fed(self, function_arn: str, name: str) -> bool:
@@ -125,7 +125,7 @@ class Probe:
         self, name: str, namespace: str, dimensions: Mapping[str, str], since: float, now: float
     ) -> list[dict[str, Any]]:
         """Return the sum and the maximum of each period: a minute, more for a step of days ago."""
-        seconds = self.options.minute_seconds
+        seconds = self.request.minute_seconds
         start, end = since // seconds * seconds, (now // seconds + 1) * seconds
         minutes = (end - start) / seconds
         together = 1 if minutes <= _MAX_POINTS else 5 * math.ceil(minutes / 5 / _MAX_POINTS)
@@ -142,7 +142,7 @@ class Probe:
 
 
 def find_probes(
-    options: RedriveOptions, destinations: Mapping[str, Queue], make_client: ClientFactory
+    request: RedriveRequest, destinations: Mapping[str, Queue], make_client: ClientFactory
 ) -> tuple[dict[str, Probe], str]:
     """Return what tells whether a step to each destination was good; none where all goes at once.
 
@@ -152,31 +152,31 @@ def find_probes(
         InputError: the failure table cannot be read, or a failure would not come back where it is
             counted, and nobody asked for everything at once.
     """
-    table, uncounted = options.failure_table, "no --failure-table counts what comes back"
-    if options.goes_at_once:
-        return {}, "" if table or options.ramp is False else f"everything at once: {uncounted}"
+    table, uncounted = request.failure_table, "no --failure-table counts what comes back"
+    if request.goes_at_once:
+        return {}, "" if table or request.ramp is False else f"everything at once: {uncounted}"
     if not table:
         raise refused(f"--ramp: {uncounted}")
     try:
-        returns_table(table, options.destination).read("", [""])
+        returns_table(table, request.destination).read("", [""])
     except TableError as error:
         raise refused(f"table {table} cannot be read: {error}") from error
     for url in destinations:
         if fault := read_limit(table, url).fault:
             raise refused(f"table {table} cannot be read: {fault}")
-    probes = {url: Probe(options, queue, make_client) for url, queue in destinations.items()}
+    probes = {url: Probe(request, queue, make_client) for url, queue in destinations.items()}
     try:
         for probe in probes.values():
             probe.check()
     except InputError as error:
-        if options.ramp or options.execute:
+        if request.ramp or request.execute:
             raise refused(str(error)) from error
         return {}, f"not by ramp, so only with --at-once: {error}"
     return probes, ""
 
 
 def begin_counters(
-    options: RedriveOptions, plan_id: str, group_ids: Collection[str]
+    request: RedriveRequest, plan_id: str, group_ids: Collection[str]
 ) -> tuple[set[str], str]:
     """Make the counters of what comes back of these groups.
 
@@ -186,24 +186,24 @@ def begin_counters(
     Raises:
         InputError: they cannot be made, and everything does not go at once. Nothing was sent.
     """
-    if not (table := options.failure_table):
+    if not (table := request.failure_table):
         return set(), ""
     try:
-        new = returns_table(table, options.destination).begin(plan_id, sorted(group_ids))
+        new = returns_table(table, request.destination).begin(plan_id, sorted(group_ids))
     except TableError as error:
         fault = f"table {table} cannot be written: {error}"
-        if options.goes_at_once:
+        if request.goes_at_once:
             return set(), f"nobody counts what comes back of this run: {fault}"
         raise refused(fault) from error
     return new, ""
 
 
-def unread_limits(options: RedriveOptions, destinations: Collection[str]) -> str:
+def unread_limits(request: RedriveRequest, destinations: Collection[str]) -> str:
     """Return why limits of the circuit breaker cannot be read, and so are not kept to; else empty.
 
     Only where everything goes at once: otherwise ``find_probes`` has refused the redrive.
     """
-    faults = (read_limit(options.failure_table, url).fault for url in destinations)
+    faults = (read_limit(request.failure_table, url).fault for url in destinations)
     fault = next(filter(None, faults), "")
     return fault and f"no limit of a circuit breaker is kept to: it cannot be read: {fault}"
 

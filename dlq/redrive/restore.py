@@ -16,7 +16,7 @@ from dlq.archive.ledger.open_set import claimed_table, first_rows_of
 from dlq.archive.messages.dead_letter_schema import READ_COLUMNS
 from dlq.archive.messages.message_store import drains_of, require_drains, rows_named
 from dlq.archive.messages.reading import FILE
-from dlq.archive.storage.files import MESSAGES, Archive, open_archive
+from dlq.archive.storage.files import MESSAGES, Archive
 from dlq.aws.clients import require_queue, sqs_client, sqs_sender
 from dlq.engine import Engine
 from dlq.ids.columns import EDIT_FAULT, values_among, with_column
@@ -30,21 +30,24 @@ from dlq.ids.order import (
 from dlq.ids.origins import Queues
 from dlq.plan.plan import Action, PlannedGroup
 from dlq.progress import Progress, silent
-from dlq.redrive.execution import TaskRunner, begin, end, summarize
-from dlq.redrive.redrive_values import RedriveSummary, RestoreOptions
+from dlq.redrive.execution import begin, end
+from dlq.redrive.request import RestoreRequest
 from dlq.redrive.resolving.resolve import (
     read_rows,
     require_memory_for,
     resolve,
     with_selection,
 )
-from dlq.redrive.run_context import RunContext
+from dlq.redrive.run import Run
+from dlq.redrive.sending.stop_signals import Deadline
+from dlq.redrive.summary import RedriveSummary
+from dlq.redrive.totals import summarize
 from dlq.sql.allowed import check_sql
 from dlq_replay.wire.addresses import QueueAddress
 
 
 def restore(
-    engine: Engine, options: RestoreOptions, *, progress: Progress = silent
+    engine: Engine, archive: Archive, request: RestoreRequest, *, progress: Progress = silent
 ) -> RedriveSummary:
     """Say what would go to the parked queue, and with ``execute`` send it. Safe to repeat.
 
@@ -52,68 +55,76 @@ def restore(
         A summary whose groups are the archive's drains.
 
     Raises:
-        InputError: the options, the archive or the queue do not fit together. Nothing was sent.
+        InputError: the request, the archive or the queue do not fit together. Nothing was sent.
         BusyError: a redrive is going on, another restore or an erase. Nothing was sent.
         ArchiveError: the archive cannot be used. Nothing was sent.
     """
-    archive, url = check_restore(options), options.parked_queue_url
+    check_restore(archive, request)
+    url = request.parked_queue_url
     is_fifo = QueueAddress.from_url(url).is_fifo
-    rows = sum(rows_named(path) or 0 for path in archive.list(MESSAGES))
-    context = RunContext(options, f"restore-{sha256(url.encode()).hexdigest()[:12]}", url)
-    with context.locked(archive, progress) as (locked, _):
-        require_memory_for(engine, rows)
+    messages = sum(rows_named(path) or 0 for path in archive.list(MESSAGES))
+    run = Run(archive, request, f"restore-{sha256(url.encode()).hexdigest()[:12]}", url)
+    with run.locked(progress) as lock:
+        require_memory_for(engine, messages)
         with progress("resolving each message", str):
-            dispositions = _dispositions(engine, archive, options, rows, to_fifo=is_fifo)
-            in_chunks = with_chunks(dispositions, chunk_count(rows))
-            resolved = resolve(in_chunks, options, to_fifo=is_fifo)
+            dispositions = _dispositions(engine, archive, request, messages, to_fifo=is_fifo)
+            in_chunks = with_chunks(dispositions, chunk_count(messages))
+            resolved = resolve(in_chunks, request.limit, to_fifo=is_fifo)
 
         # Each drain is a group of the summary, as if a plan said to send all of it.
-        drains = sorted({tally.group_id for tally in resolved.planned})
-        groups = [PlannedGroup(one, "", 0, Action.REDRIVE) for one in drains]
-        if not options.execute:
-            return summarize(groups, resolved, locked)
-        runner = TaskRunner(engine, archive, sqs_sender, progress)
-        context, written = begin(engine, archive, resolved, locked)
-        sent = runner.execute(written, resolved.planned, context, "restore")
-        return end(groups, resolved, context, runner, {url: sent})
+        drain_ids = sorted({tally.group_id for tally in resolved.planned})
+        groups = [PlannedGroup(drain_id, "", 0, Action.REDRIVE) for drain_id in drain_ids]
+        if not request.execute:
+            return summarize(run, groups, resolved)
+
+        runner = begin(
+            engine,
+            run,
+            resolved,
+            lock,
+            make_sender=sqs_sender,
+            progress=progress,
+            deadline=Deadline(),
+        )
+        context = runner.context(url)
+        sent = runner.execute(runner.written, resolved.planned, context, "restore")
+        return end(runner, groups, resolved, {url: sent})
 
 
-def check_restore(options: RestoreOptions) -> Archive:
-    """Check what needs no engine; return the archive. Raises as ``restore`` does."""
-    options.check()
-    check_sql(options.where, READ_COLUMNS)
-    archive = open_archive(options.archive)
+def check_restore(archive: Archive, request: RestoreRequest) -> None:
+    """Check what needs no engine. Raises as ``restore`` does."""
+    request.check()
+    check_sql(request.where, READ_COLUMNS)
     require_drains(archive)
-    require_queue("--parked-queue-url", options.parked_queue_url, sqs_client)
-    return archive
+    require_queue("--parked-queue-url", request.parked_queue_url, sqs_client)
 
 
 def _dispositions(
-    engine: Engine, archive: Archive, options: RestoreOptions, messages: int, *, to_fifo: bool
+    engine: Engine, archive: Archive, request: RestoreRequest, messages: int, *, to_fifo: bool
 ) -> pa.Table:
     # The parked queue takes messages of every source, but only those that were in it.
     queues = Queues(
-        options.parked_queue_url,
-        None if options.include_foreign else options.parked_queue_url,
+        request.parked_queue_url,
+        None if request.include_foreign else request.parked_queue_url,
         includes_foreign=True,
     )
     first_rows = first_rows_of(archive, require_drains(archive))
     rows = read_rows(archive, first_rows.select(["message_id", FILE]), queues)
-    rows = with_selection(engine, archive, rows, options.where)
+    rows = with_selection(engine, archive, rows, request.where)
     rows = rows.append_column("group_id", drains_of(rows).dictionary_encode())
     rows = with_column(rows, EDIT_FAULT, pa.nulls(rows.num_rows, pa.string()))
     rows = with_positions(rows, in_order_units(messages) if to_fifo else None)
 
     states = strongest(claimed_table(archive), "message_id")
-    if options.include_discarded:
+    if request.include_discarded:
         is_discarded = values_among(states["state"], [Disposition.DISCARDED])
         states = states.filter(pa.array(~is_discarded))
 
     dispositions = with_dispositions(
-        with_states(rows, states), None, to_fifo=to_fifo, in_doubt=options.in_doubt
+        with_states(rows, states), None, to_fifo=to_fifo, in_doubt=request.in_doubt
     )
     if not to_fifo:
         return dispositions
-    if options.where is not None:
+    if request.where is not None:
         dispositions = keep_groups_whole(dispositions)
     return with_waiting(dispositions)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dlq.archive.ledger.stop import Stop
-from dlq.archive.storage.files import open_archive
+from dlq.archive.storage.files import Archive
 from dlq.aws.clients import sqs_client
 from dlq.errors import JobError
 from dlq.inspect.outcomes import Outcome, read_outcomes
@@ -12,7 +12,7 @@ from dlq.plan.plan_file import find_plan
 from dlq.plan.ramp import LOOKS_A_MINUTE, returns_allowed
 from dlq.progress import Progress
 from dlq.redrive.execution import look_until
-from dlq.redrive.redrive_values import RedriveOptions
+from dlq.redrive.request import RedriveRequest
 from dlq.redrive.sending.stop_signals import Clock, Deadline
 
 
@@ -48,13 +48,14 @@ class Watch:
         outcomes: as of the last look.
     """
 
-    options: RedriveOptions
+    archive: Archive
+    request: RedriveRequest
     clock: Clock = field(default_factory=Clock)
     outcomes: tuple[Outcome, ...] = ()
 
     def __post_init__(self) -> None:
         """Raise JobError where there is no such plan."""
-        self._deadline = Deadline.after(self.options.time_budget_seconds, self.clock)
+        self._deadline = Deadline.after(self.request.time_budget_seconds, self.clock)
         self._before = {one.group_id: one.returned or 0 for one in self._look("")}
 
     def run(self, plan_id: str, progress: Progress) -> Watched:
@@ -63,14 +64,14 @@ class Watch:
         def is_over() -> bool:
             self.outcomes = self._look(plan_id)
             now_seconds = self.clock.now_seconds()
-            minute_seconds = self.options.minute_seconds
+            minute_seconds = self.request.minute_seconds
             return all(outcome.is_known(now_seconds, minute_seconds) for outcome in self.outcomes)
 
         def status() -> str:
             worst = max(self.outcomes, key=lambda outcome: outcome.returned or 0, default=None)
             return f"{worst.group_id}: {worst.sentence(self.clock.now_seconds())}" if worst else ""
 
-        every_seconds = self.options.minute_seconds / LOOKS_A_MINUTE
+        every_seconds = self.request.minute_seconds / LOOKS_A_MINUTE
         stopped_by, fault = None, ""
         try:
             with progress("watching", status):
@@ -81,18 +82,19 @@ class Watch:
 
         return Watched(
             outcomes=self.outcomes,
-            bad=too_many_returned(self.outcomes, self._before, self.options.allow_returns),
+            bad=too_many_returned(self.outcomes, self._before, self.request.allow_returns),
             unknown=tuple(one.group_id for one in self.outcomes if not one.can_be_known),
             stopped_by=stopped_by,
             fault=fault,
         )
 
     def _look(self, plan_id: str) -> tuple[Outcome, ...]:
-        archive = open_archive(self.options.archive)
-        plan = find_plan(archive, self.options.plan or plan_id or None).plan()
-        if self.options.group is not None:
-            plan = plan.only(self.options.group)
-        outcomes = read_outcomes(archive, plan, self.options.failure_table, make_client=sqs_client)
+        plan = find_plan(self.archive, self.request.plan or plan_id or None).plan()
+        if self.request.group is not None:
+            plan = plan.only(self.request.group)
+        outcomes = read_outcomes(
+            self.archive, plan, self.request.failure_table, make_client=sqs_client
+        )
         return tuple(outcome for outcome in outcomes.values() if outcome.sent)
 
 

@@ -41,8 +41,8 @@ from dlq.inspect.status import (
     PlanCount,
 )
 from dlq.plan.ramp import Forecast, GroupRamp
-from dlq.redrive.redrive_values import RedriveSummary, Tally
 from dlq.redrive.resolving.editor import EditSample
+from dlq.redrive.summary import RedriveSummary, Tally
 from dlq.run import Pending, RunSummary
 from dlq.stack.outputs import StackValues, stack_options
 from dlq.stack.rules import Finding, Severity

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dlq.cli.running import parse
-from dlq.erase.erase import EraseOptions
+from dlq.erase.erase import EraseRequest
 from dlq.stack.glue_runs import command_of
 from dlq_replay import __version__
 from dlq_replay.settings import ReplaySettings
@@ -391,6 +391,6 @@ def test_what_is_decided_expires_by_the_command_of_the_second_job() -> None:
     command = parse(command_line_of("ExpireJob", ArchiveRetentionDays="90"))
 
     assert command.name == "erase"
-    assert command.options == EraseOptions(
+    assert command.options == EraseRequest(
         "s3://archivebucket/archive", older_than_days=90, wait_seconds=1800, execute=True
     )

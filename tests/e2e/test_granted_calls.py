@@ -32,7 +32,7 @@ from dlq.cli.on_glue import privacy_options, run_job
 from dlq.cli.running import main
 from dlq.redrive.readings import Probe
 from dlq.redrive.redrive import gone_objects
-from dlq.redrive.redrive_values import RedriveOptions
+from dlq.redrive.request import RedriveRequest
 from dlq.stack.glue_runs import argument_of, command_of, request_stop, store_command
 from dlq_replay.aws.breaker_table import read_deletions
 from dlq_replay.aws.returns_table import ReturnsTable
@@ -399,7 +399,7 @@ def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> Non
     # A ramp also asks for what this reads.
     main = Queue(queues["MainQueue"].url, queues["MainQueue"].describe())
     function = "arn:aws:lambda:us-east-1:123456789012:function:replay"
-    asked = RedriveOptions("a", main_queue_url=main.url, function_arn=function)
+    asked = RedriveRequest(main_queue_url=main.url, function_arn=function)
     probe = Probe(asked, main, sqs_client)
     probe.read(time.time() - 600, time.time())
     # A dry run looks up bodies in S3, which needs a right to list to say that one is gone.

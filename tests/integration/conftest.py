@@ -138,9 +138,9 @@ def engine(
 def quick_drains(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the drains of ``run`` use short polls: the server here answers them in full."""
     from dlq import run  # noqa: PLC0415 - as above
-    from dlq.drain.drain import DrainOptions  # noqa: PLC0415 - pyspark loads slowly
+    from dlq.drain.drain import DrainRequest  # noqa: PLC0415 - pyspark loads slowly
 
-    monkeypatch.setattr(run, "DrainOptions", partial(DrainOptions, wait_seconds=0))
+    monkeypatch.setattr(run, "DrainRequest", partial(DrainRequest, wait_seconds=0))
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from typing import Any
 import boto3
 
 from dlq.archive.ledger.disposition import Disposition
-from dlq.archive.storage.files import Archive
+from dlq.archive.storage.files import Archive, open_archive
 from dlq.engine import Engine
-from dlq.redrive.redrive_values import RedriveSummary
-from dlq.run import RunOptions, RunSummary, run
+from dlq.redrive.summary import RedriveSummary
+from dlq.run import RunRequest, RunSummary, run
 from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.wire.message import Message
 from local_sqs.faults import Effect, Fault
@@ -101,16 +101,15 @@ class ScheduledRuns:
         """Put up to ten messages into the parked queue."""
         self.parked.send([entry_of(one) for one in messages])
 
-    def options(self, **changes: Any) -> RunOptions:
+    def options(self, **changes: Any) -> RunRequest:
         usual = {
-            "archive": self.archive,
             "parked_queue_url": self.parked.url,
             "to_queue_url": self.main.url,
             "policy": str(self.policy),
             "execute": True,
             "reason": "every night",
         }
-        return RunOptions(**{**usual, **changes})
+        return RunRequest(**{**usual, **changes})
 
     def run(self, **changes: Any) -> RunSummary:
-        return run(self.engine, self.options(**changes))
+        return run(self.engine, open_archive(self.archive), self.options(**changes))

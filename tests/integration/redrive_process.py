@@ -1,7 +1,7 @@
 """A redrive in a process of its own, to be killed: ``python -m tests.integration.redrive_process``.
 
-Its arguments are the name of an engine, and ``RedriveOptions`` as JSON. It prints the counts and
-what stopped it as JSON, or that it was interrupted.
+Its arguments are the name of an engine, the archive, and ``RedriveRequest`` as JSON. It prints the
+counts and what stopped it as JSON, or that it was interrupted.
 """
 
 import json
@@ -9,9 +9,11 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from dlq.archive.storage.files import open_archive
 from dlq.cli.running import end_process
 from dlq.redrive.redrive import redrive
-from dlq.redrive.redrive_values import RedriveOptions
+from dlq.redrive.request import RedriveRequest
+from dlq.redrive.run import prepare
 
 if TYPE_CHECKING:
     from dlq.engine import Engine
@@ -30,9 +32,10 @@ def engine_of(name: str) -> "Engine":
 
 
 def main() -> None:
-    _, name, options = sys.argv
+    _, name, place, request = sys.argv
     try:
-        summary = redrive(engine_of(name), RedriveOptions(**json.loads(options)))
+        run = prepare(open_archive(place), RedriveRequest(**json.loads(request)))
+        summary = redrive(engine_of(name), run)
     except KeyboardInterrupt:
         print(json.dumps({"interrupted": True}))  # noqa: T201
         end_process(130)

@@ -15,11 +15,13 @@ from dlq.archive.storage.files import Archive, open_archive
 from dlq.archive.storage.local import LocalArchive
 from dlq.aws.clients import ClientFactory, sqs_sender
 from dlq.engine import Engine
-from dlq.explain.analyze import AnalyzeOptions, analyze
+from dlq.explain.analyze import AnalysisRequest, analyze
 from dlq.explain.findings import Findings
 from dlq.redrive.redrive import redrive
-from dlq.redrive.redrive_values import RedriveOptions, RedriveSummary
+from dlq.redrive.request import RedriveRequest
+from dlq.redrive.run import prepare
 from dlq.redrive.sending.stop_signals import Clock
+from dlq.redrive.summary import RedriveSummary
 from dlq_replay.wire.attributes import MessageAttribute
 from dlq_replay.wire.context import FailureError
 from dlq_replay.wire.message import Message, SendEntry
@@ -107,7 +109,7 @@ def recorded_as_sent(archive: Archive, message_id: str, new_message_id: str = ""
 
 
 def analyzed(engine: Engine, archive: Archive, **options: Any) -> Findings:
-    return analyze(engine, AnalyzeOptions(archive.root, **options))
+    return analyze(engine, archive, AnalysisRequest(**options))
 
 
 def reported(engine: Engine, archive: Archive, action: str = "redrive") -> str:
@@ -125,5 +127,6 @@ def executed(
     **options: Any,
 ) -> RedriveSummary:
     fixed = {"execute": True, "reason": "it is fixed", "tasks": 2, "ramp": False}
-    chosen = RedriveOptions(archive.root, plan, url, **{**fixed, **options})
-    return redrive(engine, chosen, make_sender=make_sender, clock=Clock(now_seconds))
+    request = RedriveRequest(plan=plan, to_queue_url=url, **{**fixed, **options})
+    run = prepare(archive, request, sql_check=engine.attribute_fault)
+    return redrive(engine, run, make_sender=make_sender, clock=Clock(now_seconds))

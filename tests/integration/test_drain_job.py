@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from dlq.archive.messages.message_store import FILE_MESSAGES
+from dlq.archive.storage.files import open_archive
 from dlq.cli.command import main
-from dlq.drain.drain import DrainOptions, drain, rules_by_task
+from dlq.drain.drain import DrainRequest, drain, rules_by_task
 from dlq.engine import Engine
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import entry_of, parked, receive_all
@@ -37,8 +38,8 @@ def test_tasks_share_a_limit_and_progress_says_how_far_how_fast_and_what_is_left
         yield
         seen.append(status())
 
-    options = DrainOptions(source.url, str(tmp_path), tasks=2, limit=7, wait_seconds=0)
-    drain(engine, options, progress=watched)
+    options = DrainRequest(source.url, tasks=2, limit=7, wait_seconds=0)
+    drain(engine, open_archive(str(tmp_path)), options, progress=watched)
 
     assert seen[:2] == ["draining", "0 of 7 messages, 0/s"]
     assert re.fullmatch(r"7 of 7 messages, [\d,.]+/s", seen[2])
@@ -61,7 +62,7 @@ def test_tasks_share_a_limit_and_progress_says_how_far_how_fast_and_what_is_left
 def test_as_many_tasks_as_files_are_filled(
     expected: int, slots: int, options: dict[str, int], tasks: int, chunk_messages: int
 ) -> None:
-    drains = DrainOptions("u", "a", **options)
+    drains = DrainRequest("u", **options)
     rules = rules_by_task(drains, expected, slots, 0, is_fifo=False)
 
     assert (len(rules), rules[0].chunk_messages) == (tasks, chunk_messages)

@@ -18,10 +18,10 @@ from dlq.aws.clients import aws_client
 from dlq.cli.command import main
 from dlq.engine import Engine
 from dlq.erase import erase as erase_module
-from dlq.erase.erase import EraseOptions, EraseSummary, erase
+from dlq.erase.erase import EraseRequest, EraseSummary, erase
 from dlq.errors import ArchiveError, BusyError, InputError
-from dlq.explain.analyze import AnalyzeOptions, analyze
-from dlq.redrive.redrive_values import RestoreOptions
+from dlq.explain.analyze import AnalysisRequest, analyze
+from dlq.redrive.request import RestoreRequest
 from dlq.redrive.restore import restore
 from dlq.stack.glue_runs import read_result
 from dlq_replay.wire.context import FailureError
@@ -49,7 +49,7 @@ LATER = "20261122T000000Z-000000"
 
 def erased(engine: Engine, archive: Archive, *ids: str, **options: object) -> EraseSummary:
     fixed: dict[str, object] = {"execute": True, "reason": "asked to", **options}
-    return erase(engine, EraseOptions(archive.root, ids, **fixed))  # type: ignore[arg-type]
+    return erase(engine, archive, EraseRequest(ids, **fixed))  # type: ignore[arg-type]
 
 
 def everything(archive: Archive) -> bytes:
@@ -229,7 +229,7 @@ def test_an_analysis_that_goes_on_keeps_an_erase_away_and_its_report_is_found_la
             except BusyError as error:
                 refusals.append(str(error))
 
-    analyze(engine, AnalyzeOptions(archive.root), progress=erase_meanwhile)
+    analyze(engine, archive, AnalysisRequest(), progress=erase_meanwhile)
     assert b"Jane" in everything(archive)
     erased(engine, archive, "m-jane")
 
@@ -308,8 +308,8 @@ MONTH_SECONDS = 31 * 86_400
 
 
 def expired_a_month_later(archive: Archive) -> EraseSummary:
-    options = EraseOptions(archive.root, older_than_days=30, execute=True)
-    return erase(None, options, now_seconds=lambda: time.time() + MONTH_SECONDS)
+    request = EraseRequest(older_than_days=30, execute=True)
+    return erase(None, archive, request, now_seconds=lambda: time.time() + MONTH_SECONDS)
 
 
 def test_archive_of_which_all_expired_can_be_analyzed_restored_and_filled_again(
@@ -327,9 +327,8 @@ def test_archive_of_which_all_expired_can_be_analyzed_restored_and_filled_again(
     again = executed(engine, archive, plan, destination.url)
     restored = restore(
         engine,
-        RestoreOptions(
-            archive.root, back.url, include_foreign=True, execute=True, reason="try again"
-        ),
+        archive,
+        RestoreRequest(back.url, include_foreign=True, execute=True, reason="try again"),
     )
 
     assert (again.count("sent"), receive_all(destination)) == (0, [])
@@ -356,12 +355,12 @@ def test_erase_finds_the_reports_that_quote_a_message_that_expired(
         assert name in everything(archive)
 
     asked = ("m-jane", "f-joan", "m-judy-2")
-    options = EraseOptions(archive.root, asked, execute=True, reason="asked to")
-    summary = erase(engine, options)
+    request = EraseRequest(asked, execute=True, reason="asked to")
+    summary = erase(engine, archive, request)
 
     assert (summary.expired, summary.unknown_ids) == (3, ())
     for name in (b"Jane", b"Joan", b"Judy"):
         assert name not in everything(archive)
-    assert erase(engine, options).is_empty
+    assert erase(engine, archive, request).is_empty
     with pytest.raises(InputError, match="collect --only analyze"):
         executed(engine, archive, plan, destination.url)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dlq.archive.storage.files import open_archive
-from dlq.drain.drain import DrainOptions, drain
+from dlq.drain.drain import DrainRequest, drain
 from dlq.engine import Engine
 from local_sqs.clock import VirtualClock
 from local_sqs.faults import Effect, Fault
@@ -82,8 +82,8 @@ def test_killed_job_is_completed_by_the_next(
 
         with model.changed:
             clock.advance(HIDDEN_SECONDS)
-        options = DrainOptions(parked.url, str(tmp_path), tasks=2, wait_seconds=1)
-        summary = drain(engine, options, make_client=client_at)
+        options = DrainRequest(parked.url, tasks=2, wait_seconds=1)
+        summary = drain(engine, open_archive(str(tmp_path)), options, make_client=client_at)
 
         assert summary.stopped_by == ()
         assert waiting() == set()

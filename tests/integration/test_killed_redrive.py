@@ -21,7 +21,7 @@ import pytest
 from dlq.archive.ledger.claims import Attempt
 from dlq.archive.ledger.disposition import Disposition
 from dlq.archive.ledger.stop import StopCause
-from dlq.redrive.redrive_values import RedriveSummary
+from dlq.redrive.summary import RedriveSummary
 from local_sqs.faults import Effect, Fault
 from tests.integration.conftest import Capture
 from tests.integration.desk import SEND, Desk, MakeDesk, standard
@@ -106,7 +106,6 @@ class Job(Desk):
         group without its leader is woken by the system: no place for a JVM that is frozen.
         """
         given = {
-            "archive": self.archive.root,
             "plan": self.plan,
             "to_queue_url": self.destination.url,
             "lock_seconds": LOCK_SECONDS,
@@ -131,6 +130,7 @@ class Job(Desk):
                 "-m",
                 "tests.integration.redrive_process",
                 engine or self.engine.name,
+                self.archive.root,
                 json.dumps(given),
             ],
             cwd=ROOT,

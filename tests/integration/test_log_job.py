@@ -12,7 +12,7 @@ import pytest
 from dlq.archive.storage.files import Archive
 from dlq.cli.command import main
 from dlq.engine import Engine
-from dlq.erase.erase import EraseOptions, erase
+from dlq.erase.erase import EraseRequest, erase
 from dlq.explain import groups, log_search
 from dlq.explain.logs.reading import LogReading
 from dlq_replay.rules.failures import Failure
@@ -202,7 +202,7 @@ def test_an_erase_removes_what_is_kept_of_a_log(engine: Engine, archive: Archive
     reasons = list(Path(archive.root).rglob("reasons/*.parquet"))
     assert any(b"NoVat" in path.read_bytes() for path in reasons)
 
-    erase(None, EraseOptions(archive.root, ["m-2"], execute=True, reason="asked to"))
+    erase(None, archive, EraseRequest(["m-2"], execute=True, reason="asked to"))
 
     kept = [path for path in Path(archive.root).rglob("*") if path.is_file()]
     assert not [path for path in kept if path.parent.name == "reasons"]

@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from dlq.archive.storage.files import Archive
-from dlq.drain.drain import DrainOptions, drain
+from dlq.archive.storage.files import Archive, open_archive
+from dlq.drain.drain import DrainRequest, drain
 from dlq.engine import Engine
 from dlq.errors import InputError
-from dlq.redrive.redrive_values import RedriveSummary, RestoreOptions
+from dlq.redrive.request import RestoreRequest
 from dlq.redrive.restore import restore
-from dlq.run import RunOptions, RunSummary
+from dlq.redrive.summary import RedriveSummary
+from dlq.run import RunRequest, RunSummary
 from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.wire.context import FailureError
 from dlq_replay.wire.message import Message
@@ -44,7 +45,7 @@ class Stack(ScheduledRuns):
         """A queue whose dead letters go to the DLQ."""
         return self.make_queue(name, self.dlq)
 
-    def options(self, **changes: Any) -> RunOptions:
+    def options(self, **changes: Any) -> RunRequest:
         own = {"to_queue_url": None, "main_queue_url": self.main.url}
         return super().options(**{**own, **changes})
 
@@ -85,7 +86,11 @@ def test_a_run_leaves_and_names_what_another_parked_queue_brought(
 ) -> None:
     other = make_queue("parked-of-another-stack")
     other.send([entry_of(parked(2))])
-    drain(stack.engine, DrainOptions(other.url, stack.archive, tasks=1, wait_seconds=0))
+    drain(
+        stack.engine,
+        open_archive(stack.archive),
+        DrainRequest(other.url, tasks=1, wait_seconds=0),
+    )
     stack.park(parked(4))
     stack.policy.write_text(policy)
 
@@ -131,9 +136,9 @@ def test_restore_leaves_what_another_parked_queue_brought(
     stack: Stack, make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     archive = two_parked_queues(stack, tmp_path, make_queue("parked"))
-    options = RestoreOptions(archive.root, stack.parked.url, reason="look again", execute=True)
+    options = RestoreRequest(stack.parked.url, reason="look again", execute=True)
 
-    summary = restore(stack.engine, options)
+    summary = restore(stack.engine, archive, options)
 
     assert [summary.count(word) for word in ("restored", "other_parked_queue")] == [1, 1]
     assert bodies(receive_all(stack.parked)) == [parked(0).body]

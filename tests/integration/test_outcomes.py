@@ -26,7 +26,7 @@ from dlq.console.site import Console
 from dlq.engine import Engine
 from dlq.inspect.outcomes import Outcome
 from dlq.plan.ramp import LastCount, Steps
-from dlq.redrive.redrive_values import RedriveOptions
+from dlq.redrive.request import RedriveRequest
 from dlq.redrive.sending.stop_signals import Clock
 from dlq.redrive.watch import Watch
 from dlq_replay.aws.returns_table import ReturnsTable
@@ -309,8 +309,8 @@ def watch_of(sending: Sending, wait: Any, exit_code: int = 0, **options: Any) ->
         wait(event)
 
     table = sending.table.table_name
-    wanted = RedriveOptions(sending.archive.root, failure_table=table, **options)
-    watch = Watch(wanted, Clock(clock.time, waited))
+    wanted = RedriveRequest(failure_table=table, **options)
+    watch = Watch(sending.archive, wanted, Clock(clock.time, waited))
 
     @contextmanager
     def progress(label: str, status: Callable[[], str]) -> Iterator[None]:

@@ -26,9 +26,11 @@ from dlq.errors import BusyError, InputError
 from dlq.explain.triage import Statement
 from dlq.plan.ramp import Forecast, Step, Steps, Verdict, last_counts
 from dlq.redrive.redrive import redrive
-from dlq.redrive.redrive_values import RedriveOptions, RedriveSummary
+from dlq.redrive.request import RedriveRequest
+from dlq.redrive.run import prepare
 from dlq.redrive.sending.stop_signals import Clock
-from dlq.run import NOT_REDRIVEN_BEFORE, RunOptions
+from dlq.redrive.summary import RedriveSummary
+from dlq.run import NOT_REDRIVEN_BEFORE, RunRequest
 from dlq.run import run as scheduled_run
 from dlq_replay.aws.returns_table import ReturnsTable
 from dlq_replay.wire.attributes import MessageAttribute
@@ -91,8 +93,7 @@ class Job:
         self.groups = {one["title"].split(":")[0]: one["id"] for one in raw["groups"]}
 
     def run(self, announce: Callable[[str], object] = str, **options: Any) -> RedriveSummary:
-        usual = RedriveOptions(
-            self.archive.root,
+        usual = RedriveRequest(
             plan=self.plan,
             main_queue_url=self.world.main.url,
             parked_queue_url=self.world.parked.url,
@@ -103,10 +104,11 @@ class Job:
             execute=True,
             tasks=2,
         )
+        request = replace(usual, **options)
+        run = prepare(self.archive, request, client_at, self.engine.attribute_fault)
         return redrive(
             self.engine,
-            replace(usual, **options),
-            make_client=client_at,
+            run,
             make_sender=client_at,
             clock=Clock(self.world.clock.time, lambda _, seconds: self.world.pass_time(seconds)),
             announce=announce,
@@ -475,10 +477,10 @@ def test_scheduled_runs_go_on_with_a_ramp_and_each_says_what_it_sent(
     for name in ("dlq", "main"):
         queues.append(make_queue(name, queues[-1], VisibilityTimeout="600"))
     parked_queue, _, main = queues
+    archive = open_archive(str(tmp_path / "archive"))
     rules = tmp_path / "policy.yaml"
     rules.write_text("version: 1\nrules: [{name: all, when: 'true', action: redrive}]\n")
-    options = RunOptions(
-        str(tmp_path / "archive"),
+    options = RunRequest(
         main_queue_url=main.url,
         parked_queue_url=parked_queue.url,
         policy=str(rules),
@@ -491,7 +493,7 @@ def test_scheduled_runs_go_on_with_a_ramp_and_each_says_what_it_sent(
 
     def night(number: int) -> RedriveSummary:
         clock = Clock(lambda: time.time() + number * 7200)
-        redriven = scheduled_run(job.engine, options, clock=clock).redriven
+        redriven = scheduled_run(job.engine, archive, options, clock=clock).redriven
         assert redriven is not None
         return redriven
 
@@ -516,7 +518,6 @@ def test_scheduled_runs_go_on_with_a_ramp_and_each_says_what_it_sent(
     assert third.counts == {"sent": 2, "not_reached": 1}
     [ramp] = third.ramp
     assert (ramp.step, ramp.steps) == (2, 3)
-    archive = open_archive(options.archive)
     decided = Statement(datetime.now(UTC), "me", "leave", new_id(time.time()))
     add_statement(archive, ramp.group_id, decided)
     assert night(3).counts == {"leave": 1}

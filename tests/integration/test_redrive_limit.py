@@ -10,7 +10,7 @@ import pytest
 
 from dlq.aws.clients import aws_client, breaker_table
 from dlq.engine import Engine
-from dlq.redrive.redrive_values import RedriveSummary
+from dlq.redrive.summary import RedriveSummary
 from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.rules.breaker import Update
 from dlq_replay.wire.message import Message

@@ -11,7 +11,7 @@ import pytest
 from dlq.archive.ledger.disposition import Disposition
 from dlq.archive.ledger.stop import StopCause
 from dlq.cli.command import main
-from dlq.erase.erase import EraseOptions, erase
+from dlq.erase.erase import EraseRequest, erase
 from local_sqs.faults import Effect
 from tests.integration.conftest import Capture
 from tests.integration.desk import SEND, MakeDesk, standard
@@ -41,8 +41,8 @@ def test_what_is_in_doubt_is_settled_by_a_discard(make_desk: MakeDesk, capsys: C
     assert main(["status", "--archive", desk.archive.root, "--json"]) == 0
     counts = json.loads(capsys.readouterr().out)["counts"]
     assert counts == {"pending": 0, "sent": 100 - len(in_doubt), "discarded": len(in_doubt)}
-    later = EraseOptions(desk.archive.root, older_than_days=15, execute=True)
-    expired = erase(None, later, now_seconds=lambda: time.time() + 17 * 86_400)
+    later = EraseRequest(older_than_days=15, execute=True)
+    expired = erase(None, desk.archive, later, now_seconds=lambda: time.time() + 17 * 86_400)
     assert (expired.messages, expired.pending) == (100, 0)
 
 

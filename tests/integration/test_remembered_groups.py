@@ -17,7 +17,7 @@ from dlq.cli.command import main
 from dlq.engine import Engine
 from dlq.errors import ArchiveError
 from dlq.explain import grouping
-from dlq.explain.analyze import AnalyzeOptions, analyze
+from dlq.explain.analyze import AnalysisRequest, analyze
 from dlq.explain.findings import Findings
 from dlq.plan.plan_file import find_plan
 from dlq.plan.policy import read_policy
@@ -218,7 +218,7 @@ def test_an_analysis_that_dies_before_its_end_leaves_nothing_false(
         with monkeypatch.context() as patched:
             _die_at(patched, path)
             with pytest.raises(ArchiveError, match="killed"):
-                analyze(engine, AnalyzeOptions(archive.root))
+                analyze(engine, archive, AnalysisRequest())
         assert read_memory(archive).groups == {}
 
     assert statuses(analyzed(engine, archive)) == {"VatError": "new"}

@@ -11,8 +11,9 @@ from dlq.archive.ledger.run_results import ledger_files
 from dlq.cli.command import main
 from dlq.engine import Engine
 from dlq.redrive import restore as restore_module
-from dlq.redrive.redrive_values import RedriveSummary, RestoreOptions
+from dlq.redrive.request import RestoreRequest
 from dlq.redrive.restore import restore
+from dlq.redrive.summary import RedriveSummary
 from dlq_replay.wire.message import Message
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import analyzed, archive_of, executed, parked, receive_all
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 def restored(engine: Engine, archive: "Archive", url: str, **options: object) -> RedriveSummary:
     fixed: dict[str, object] = {"execute": True, "reason": "look again", **options}
-    return restore(engine, RestoreOptions(archive.root, url, **fixed))  # type: ignore[arg-type]
+    return restore(engine, archive, RestoreRequest(url, **fixed))  # type: ignore[arg-type]
 
 
 def contents(messages: list[Message]) -> list[tuple[str, object]]:

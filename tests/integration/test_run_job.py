@@ -281,7 +281,12 @@ def test_a_run_that_meets_another_drain_leaves_its_messages(installation: Instal
             archived.extend(drain_ids(archive))
             archive_of(Path(archive.root), [parked(3)], archived[0], installation.parked.url)
 
-    summary = run(installation.engine, installation.options(), progress=drain_meanwhile)
+    summary = run(
+        installation.engine,
+        open_archive(installation.archive),
+        installation.options(),
+        progress=drain_meanwhile,
+    )
 
     assert len(archived) == 1
     assert (summary.postponed, summary.pending.messages) == ("", 2)
@@ -296,12 +301,11 @@ def test_a_run_waits_for_an_operators_redrive_as_long_as_its_time_budget_allows(
     operator = LockHolder("run-0", LockUse.SEND, "plan p-1", "somebody")
 
     with ExitStack() as operators_redrive:
-        operators_redrive.enter_context(
-            archive_lock(open_archive(installation.archive), operator, lock_seconds=1)
-        )
+        archive = open_archive(installation.archive)
+        operators_redrive.enter_context(archive_lock(archive, operator, lock_seconds=1))
         clock = Clock(wait=lambda *_: operators_redrive.close())
         options = installation.options(time_budget_seconds=3600)
-        summary = run(installation.engine, options, clock=clock)
+        summary = run(installation.engine, archive, options, clock=clock)
 
     assert (summary.postponed, summary.is_locked_out) == ("", False)
     assert summary.redriven is not None

@@ -9,7 +9,7 @@ import pytest
 from dlq.archive.ledger.claims import find_runs
 from dlq.archive.messages.message_store import message_files, rows_by_file
 from dlq.archive.storage.files import open_archive
-from dlq.drain.drain import DrainOptions, drain
+from dlq.drain.drain import DrainRequest, drain
 from dlq.engine import Engine
 from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.backoff import Backoff
@@ -63,7 +63,11 @@ def test_each_parked_message_goes_back_to_its_own_queue(
         for entry in parked_by_the_function(source, other, large, is_fifo=bool(suffix)):
             assert isinstance(parked.send([entry])[0], Confirmed)
 
-    drain(engine, DrainOptions(parked.url, str(tmp_path), tasks=1, wait_seconds=0))
+    drain(
+        engine,
+        open_archive(str(tmp_path)),
+        DrainRequest(parked.url, tasks=1, wait_seconds=0),
+    )
     archive = open_archive(str(tmp_path))
     archived = set[tuple[str, str]]()
     for _, rows in rows_by_file(archive, message_files(archive), ["body", "source_queue"]):

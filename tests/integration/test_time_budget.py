@@ -76,8 +76,8 @@ def start(
 
     def start(folder: str) -> tuple[RunSummary, int]:
         """The time is over when the archive has something in this folder."""
-        archive = open_archive(options.archive, creates=True)
-        summary = run(engine, options, clock=Clock(clock(lambda: archive.list(folder))))
+        archive = open_archive(runs.archive, creates=True)
+        summary = run(engine, archive, options, clock=Clock(clock(lambda: archive.list(folder))))
         return summary, len(receive_all(runs.main))
 
     return start

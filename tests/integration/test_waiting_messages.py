@@ -10,7 +10,7 @@ import yaml
 from dlq.archive.storage.files import Archive
 from dlq.cli.command import main
 from dlq.engine import Engine
-from dlq.run import RunOptions, run
+from dlq.run import RunRequest, run
 from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.wire.context import FailureError
 from dlq_replay.wire.message import Message
@@ -127,7 +127,7 @@ def test_status_and_a_run_name_the_message_that_others_wait_for(
     archive = archive_of(tmp_path, messages, drained_from=queue.url)
 
     assert main(["status", "--archive", archive.root]) == 0
-    run(engine, RunOptions(archive.root, parked_queue_url=queue.url))
+    run(engine, archive, RunRequest(parked_queue_url=queue.url))
 
     assert "2 wait behind an earlier message of their message group: m-1 (2)" in (
         capsys.readouterr().out

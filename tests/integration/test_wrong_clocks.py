@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from dlq.archive.storage.files import open_archive
-from dlq.drain.drain import DrainOptions, drain
+from dlq.drain.drain import DrainRequest, drain
 from dlq.engine import Engine
-from dlq.erase.erase import EraseOptions, erase
+from dlq.erase.erase import EraseRequest, erase
 from dlq.inspect.status import count
-from dlq.redrive.redrive_values import RestoreOptions
+from dlq.redrive.request import RestoreRequest
 from dlq.redrive.restore import restore
 from tests.integration.conftest import MakeQueue
 from tests.integration.desk import MakeDesk, ScheduledRuns, standard
@@ -84,24 +84,23 @@ def test_each_verb_by_a_clock_of_its_own_sends_nothing_twice(
     # One that is written off, restored, and sent under its new id; by three more clocks.
     nights.park(parked(parked_so_far))
     with clock(-40 * DAY):
-        drain(engine, DrainOptions(nights.parked.url, nights.archive))
+        drain(engine, archive, DrainRequest(nights.parked.url))
         plan = str(approve(Path(analyzed(engine, archive).plan_path), "discard"))
         assert executed(engine, archive, plan, nights.main.url).count("discarded") == 1
     with clock(40 * DAY):
-        wanted = RestoreOptions(
-            archive.root,
+        wanted = RestoreRequest(
             parked_queue_url=nights.parked.url,
             include_discarded=True,
             execute=True,
             reason="after all",
         )
-        restored = restore(engine, wanted)
+        restored = restore(engine, archive, wanted)
         assert restored.count("restored") == 1
     nights.run()
     arrived.update(bodies(receive_all(nights.main)))
     with clock(-3 * DAY):
         sent = attempts_of(archive)[0].claim.message_ids[0]
-        erase(None, EraseOptions(archive.root, [sent], execute=True, reason="asked to"))
+        erase(None, archive, EraseRequest([sent], execute=True, reason="asked to"))
     nights.run()
     arrived.update(bodies(receive_all(nights.main)))
 

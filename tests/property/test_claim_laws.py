@@ -48,9 +48,9 @@ from dlq.archive.lock import (
 )
 from dlq.archive.messages.message_index import find_attempts
 from dlq.errors import ArchiveError, InputError
-from dlq.redrive.redrive_values import RedriveOptions
-from dlq.redrive.run_context import RunContext
+from dlq.redrive.request import RedriveRequest
 from dlq.redrive.sending.send_task import ChunkSender, Item
+from dlq.redrive.sending.task_context import TaskContext
 from dlq_replay.replaying.sending import Confirmed, InDoubt, NotSent, Refused, SendResult
 from dlq_replay.wire.message import SendEntry
 from tests.support.builders import InlineExecutor, message, queue_url
@@ -59,7 +59,7 @@ from tests.support.fake_limits import FakeSignals
 from tests.support.ledgers import CLOCKS, MemoryArchive, attempts_of, begin
 from tests.support.processes import Died, die
 
-OPTIONS = RedriveOptions("a", reason="it is fixed")
+OPTIONS = RedriveRequest(reason="it is fixed")
 OPEN = "its claim has no result"
 PLAN = "p-1"
 
@@ -194,7 +194,7 @@ class Actor:
     def settle(self, chunks: Chunks) -> None:
         """Send as a task of its run."""
         archive: Any = self
-        context = RunContext(OPTIONS, PLAN, url_of(self.world), run_id=self.name, who="me")
+        context = TaskContext(OPTIONS, PLAN, url_of(self.world), run_id=self.name, who="me")
         sender = ChunkSender(
             queue_until=lambda _: archive,
             claim_messages=self._claim_messages,
@@ -268,7 +268,7 @@ class Driver:
     """A run: it takes the lock, resolves, lets some tasks send, and writes its result file.
 
     Attributes:
-        in_doubt: see ``ResendOptions``.
+        in_doubt: see ``SendRequest``.
         tasks: Spark may start a task twice, or again.
     """
 

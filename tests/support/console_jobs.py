@@ -11,7 +11,7 @@ from dlq.archive.storage.files import Archive
 from dlq.cli.verbs.redrive import redrive_fields
 from dlq.console.jobs import Job, Jobs
 from dlq.console.site import Console
-from dlq.redrive.redrive_values import GroupOutcome, RedriveSummary
+from dlq.redrive.summary import GroupOutcome, RedriveSummary
 from tests.support.console_world import NOW, Browser, plan_of
 
 MAIN = "http://localhost/123456789012/main"

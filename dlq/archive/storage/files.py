@@ -81,26 +81,39 @@ Archive = LocalArchive | S3Archive
 def open_archive(location: str, *, creates: bool = False) -> Archive:
     """Return the archive at *location* after a check of its format, the content of ``format``.
 
-    The first drain writes that file before it receives (*creates*). An archive that has messages
-    and no such file is refused: somebody removed the file, or the folder is no archive.
+    The first drain writes that file, see ``begin_archive``; *creates* does it here. An archive that
+    has messages and no such file is refused: somebody removed the file, or the folder is no
+    archive.
 
     Raises:
         InputError: the archive has another format; or as for ``open_folder``.
     """
     archive = open_folder(location)
+    if is_begun(archive) or archive.list(MESSAGES):
+        _require_format(archive)
+    elif creates:
+        begin_archive(archive)
+    return archive
+
+
+def begin_archive(archive: Archive) -> None:
+    """Write the file ``format``, if nobody has; a drain does it before it receives.
+
+    Raises:
+        InputError: the archive has another format.
+    """
+    archive.create(_FORMAT_FILE, _FORMAT)
+    _require_format(archive)
+
+
+def _require_format(archive: Archive) -> None:
     content = archive.read(_FORMAT_FILE)
-    if content is None and not archive.list(MESSAGES):
-        if not creates:
-            return archive
-        archive.create(_FORMAT_FILE, _FORMAT)
-        content = archive.read(_FORMAT_FILE)
     if content != _FORMAT:
         found = "no file" if content is None else repr(content[:20].decode(errors="replace"))
         raise InputError(
             f"archive {archive.root}: this program reads archives whose file {_FORMAT_FILE!r} says "
             f"{_FORMAT.decode().strip()}, and this one has {found}"
         )
-    return archive
 
 
 def is_begun(archive: Archive) -> bool:

@@ -102,8 +102,8 @@ def _make_options(**values: Any) -> dict[str, Any]:  # noqa: ANN401 - argparse's
 def _run(values: dict[str, Any]) -> int:
     from dlq.archive.messages.message_store import message_files, require_drains
     from dlq.cli.engines import engine_for, streaming_engine
-    from dlq.drain.drain import DrainOptions, drain
-    from dlq.explain.analyze import AnalyzeOptions, analyze, load_policy
+    from dlq.drain.drain import DrainRequest, drain
+    from dlq.explain.analyze import AnalysisRequest, analyze, load_policy
     from dlq.inspect.sizes import size_of_pending
 
     only, url, policy = (values.pop(name) for name in ("only", "parked_queue_url", "policy"))
@@ -126,10 +126,12 @@ def _run(values: dict[str, Any]) -> int:
     drained, findings = None, None
     try:
         if only != _ANALYZE:
-            drained = drain(engine, DrainOptions(url, place, **of_drain), progress=progress_here())
+            drained = drain(
+                engine, archive, DrainRequest(url, **of_drain), progress=progress_here()
+            )
         if only == _ANALYZE or (not only and message_files(archive)):
-            options = AnalyzeOptions(place, **values, policy=rules, stack=STACK.get())
-            findings = analyze(engine, options, progress=progress_here())
+            request = AnalysisRequest(**values, policy=rules, stack=STACK.get())
+            findings = analyze(engine, archive, request, progress=progress_here())
     finally:
         # Whatever ends the analysis, the answer says what was drained.
         if drained or findings:

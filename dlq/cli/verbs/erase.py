@@ -8,8 +8,8 @@ from dlq.archive.messages.message_store import require_drains
 from dlq.archive.storage.files import open_archive
 from dlq.cli.arguments import add_shared, positive_number, whole_number
 from dlq.cli.terminal import print_answer, print_line, print_table
-from dlq.cli.verb import DONE, Verb, progress_here
-from dlq.erase.erase import FEWEST_DAYS, EraseOptions, EraseSummary, erase
+from dlq.cli.verb import DONE, Verb, progress_here, with_archive
+from dlq.erase.erase import FEWEST_DAYS, EraseRequest, EraseSummary, erase
 from dlq.errors import BusyError
 from dlq.figures import counted
 
@@ -62,40 +62,41 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_shared(parser, "--reason", "--execute")
 
 
-def _run(options: EraseOptions) -> int:
+def _run(options: tuple[str, EraseRequest]) -> int:
+    place, request = options
+    request.check()
+    archive = open_archive(place)
     engine = None
-    if options.where is not None:
+    if request.where is not None:
         # Only a condition needs an engine.
         from dlq.cli.engines import engine_for
         from dlq.inspect.sizes import size_of_archive
         from dlq.sql.allowed import check_sql
 
-        options.check()
-        check_sql(options.where, READ_COLUMNS)
-        archive = open_archive(options.archive)
+        check_sql(request.where, READ_COLUMNS)
         require_drains(archive)
         engine = engine_for("erase", lambda: size_of_archive(archive))
-    wait_until = time.monotonic() + options.wait_seconds
+    wait_until = time.monotonic() + request.wait_seconds
     while True:
         try:
-            summary = erase(engine, options, progress=progress_here())
+            summary = erase(engine, archive, request, progress=progress_here())
             break
         except BusyError:
             if time.monotonic() >= wait_until:
                 raise
-        time.sleep(min(_RETRY_SECONDS, options.wait_seconds))
-    print_answer(summary, lambda: print_erase(summary, options))
+        time.sleep(min(_RETRY_SECONDS, request.wait_seconds))
+    print_answer(summary, lambda: print_erase(summary, request))
     return DONE
 
 
-def print_erase(summary: EraseSummary, options: EraseOptions) -> None:
+def print_erase(summary: EraseSummary, request: EraseRequest) -> None:
     """Print what was erased, or would be, and what stays."""
     for one in summary.unknown_ids:
         print_line(f"nothing in the archive has the id {one}")
     for one in summary.resumed:
         print_line(f"erasure {one} was begun by an earlier run and not completed; this run does it")
     by_age = {"drained or decided later": summary.younger, "pending": summary.pending}
-    others = by_age if options.is_by_age else {"reports that may quote them": len(summary.reports)}
+    others = by_age if request.is_by_age else {"reports that may quote them": len(summary.reports)}
     counts = {"messages": summary.messages, "drains": len(summary.drains), **others}
     print_table(tuple(counts), [tuple(counts.values())])
     if summary.expired:
@@ -109,16 +110,16 @@ def print_erase(summary: EraseSummary, options: EraseOptions) -> None:
         print_line(f"{counted(summary.failures, 'recorded failure')} in the failure table")
     if summary.is_empty:
         print_line("nothing to erase")
-    elif not options.execute:
+    elif not request.execute:
         print_line(
             "dry run: nothing was erased. To do it, add --execute"
-            + ("" if options.is_by_age else f" --reason 'why'{_IS_KEPT}")
+            + ("" if request.is_by_age else f" --reason 'why'{_IS_KEPT}")
         )
     else:
         print_line(", ".join(filter(None, (f"erased {summary.rows:,} rows", summary.erase_id))))
-        if not options.is_by_age:
-            table = "" if options.failure_table else "; the failure table: give --failure-table"
+        if not request.is_by_age:
+            table = "" if request.failure_table else "; the failure table: give --failure-table"
             print_line(f"{_NOT_REACHED}{table}")
 
 
-VERB = Verb(_ABOUT, _add_arguments, EraseOptions, _run, has_engine=True)
+VERB = Verb(_ABOUT, _add_arguments, with_archive(EraseRequest), _run, has_engine=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dlq.archive.ledger.disposition import Disposition
 from dlq.archive.ledger.stop import Stop, StopCause
+from dlq.archive.storage.files import open_archive
 from dlq.cli.arguments import add_shared
 from dlq.cli.outcomes import columns, print_outcomes, problem_sentence
 from dlq.cli.terminal import (
@@ -29,11 +30,13 @@ from dlq.cli.verb import (
     Verb,
     progress_here,
     suggestion,
+    with_archive,
 )
 from dlq.figures import counted, duration
 from dlq.plan.plan import Action
 from dlq.plan.policy import ALLOWED_RETURNS
-from dlq.redrive.redrive_values import RedriveOptions, RedriveSummary
+from dlq.redrive.request import RedriveRequest
+from dlq.redrive.summary import RedriveSummary
 
 if TYPE_CHECKING:
     from dlq.redrive.watch import Watched
@@ -141,30 +144,35 @@ def _allowed(text: str) -> str:
     return text
 
 
-def _run(options: RedriveOptions) -> int:
+def _run(options: tuple[str, RedriveRequest]) -> int:
+    place, request = options
     from dlq.cli.engines import engine_for
     from dlq.inspect.sizes import size_of_plan
-    from dlq.redrive.preparation import prepare, stopped_summary
     from dlq.redrive.redrive import redrive
+    from dlq.redrive.run import prepare
+    from dlq.redrive.stopped_plan import stopped_summary
     from dlq.redrive.watch import Watch
 
     # Whoever collects the output, a log, keeps what an erase does not reach.
     if not (sys.stdout.isatty() or AS_JSON.get()):
-        options = replace(options, has_samples=False)
+        request = replace(request, has_samples=False)
     # Nobody should wait for an engine to be told of a mistake.
-    ready = prepare(options)
-    summary = stopped_summary(options, ready)
-    watch = Watch(options) if options.watches and options.execute and summary is None else None
+    archive = open_archive(place)
+    run = prepare(archive, request)
+    summary = stopped_summary(run)
+    watch = None
     if summary is None:
-        engine = engine_for("redrive", lambda: size_of_plan(ready.archive, ready.plan))
-        summary = redrive(engine, options, progress=progress_here(), announce=print_error)
+        if request.watches and request.execute:
+            watch = Watch(archive, request)
+        engine = engine_for("redrive", lambda: size_of_plan(archive, run.plan))
+        summary = redrive(engine, run, progress=progress_here(), announce=print_error)
     # Also where all groups were stopped before, so that no run began.
-    is_stopped = options.execute and bool(summary.stopped_groups)
+    is_stopped = request.execute and bool(summary.stopped_groups)
     if not AS_JSON.get():
-        names_pace = options.ramp is None and options.failure_table is not None
-        print_redrive(summary, names_plan=options.plan is None, names_pace=names_pace)
+        names_pace = request.ramp is None and request.failure_table is not None
+        print_redrive(summary, names_plan=request.plan is None, names_pace=names_pace)
         if summary.stopped_groups and not is_stopped:
-            print_line(f"once it is fixed: {_decide_command(summary, options)}")
+            print_line(f"once it is fixed: {_decide_command(place, summary, request)}")
     print_stop(summary.stopped_by)
     exit_code = exit_code_of(summary)
     if watch and exit_code != INTERRUPTED:
@@ -174,22 +182,22 @@ def _run(options: RedriveOptions) -> int:
     outcomes = watch.outcomes if watch else ()
     print_answer(
         {**redrive_fields(summary), "outcomes": [asdict(one) for one in outcomes]},
-        lambda: print_outcomes(outcomes, options.failure_table),
+        lambda: print_outcomes(outcomes, request.failure_table),
     )
     if exit_code == INTERRUPTED or not is_stopped:
         return exit_code
     print_error(
         f"stopped: {', '.join(summary.stopped_groups)}: more came back than may, and the rest was "
         "not sent; collect shows what came back; once it is fixed, decide again, and the next ramp "
-        f"begins with step one: {_decide_command(summary, options)}"
+        f"begins with step one: {_decide_command(place, summary, request)}"
     )
     return STOPPED
 
 
-def _decide_command(summary: RedriveSummary, options: RedriveOptions) -> str:
+def _decide_command(place: str, summary: RedriveSummary, request: RedriveRequest) -> str:
     """Format the command that lets the first stopped group go on."""
-    plan = ("--plan", options.plan) if options.plan else ()
-    return suggestion("decide", options.archive, summary.stopped_groups[0], "redrive", *plan)
+    plan = ("--plan", request.plan) if request.plan else ()
+    return suggestion("decide", place, summary.stopped_groups[0], "redrive", *plan)
 
 
 def print_watched(watched: "Watched") -> None:
@@ -329,4 +337,4 @@ def _format_result(summary: RedriveSummary, suggested: str) -> str:
     )
 
 
-VERB = Verb(_ABOUT, _add_arguments, RedriveOptions, _run, has_engine=True)
+VERB = Verb(_ABOUT, _add_arguments, with_archive(RedriveRequest), _run, has_engine=True)

@@ -2,16 +2,17 @@
 
 import argparse
 
+from dlq.archive.storage.files import open_archive
 from dlq.cli.arguments import add_shared
 from dlq.cli.terminal import print_answer
-from dlq.cli.verb import Verb, progress_here
+from dlq.cli.verb import Verb, progress_here, with_archive
 from dlq.cli.verbs.redrive import (
     exit_code_of,
     print_redrive,
     print_stop,
     redrive_fields,
 )
-from dlq.redrive.redrive_values import RestoreOptions
+from dlq.redrive.request import RestoreRequest
 
 _ABOUT = """\
 Sends archived messages to the parked queue, with body, attributes, counter and context as
@@ -34,17 +35,19 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_shared(parser, "--reason", "--execute")
 
 
-def _run(options: RestoreOptions) -> int:
+def _run(options: tuple[str, RestoreRequest]) -> int:
     from dlq.cli.engines import engine_for
     from dlq.inspect.sizes import size_of_archive
     from dlq.redrive.restore import check_restore, restore
 
-    archive = check_restore(options)
+    place, request = options
+    archive = open_archive(place)
+    check_restore(archive, request)
     engine = engine_for("restore", lambda: size_of_archive(archive))
-    summary = restore(engine, options, progress=progress_here())
+    summary = restore(engine, archive, request, progress=progress_here())
     print_answer(redrive_fields(summary), lambda: print_redrive(summary, "drain"))
     print_stop(summary.stopped_by)
     return exit_code_of(summary)
 
 
-VERB = Verb(_ABOUT, _add_arguments, RestoreOptions, _run, has_engine=True)
+VERB = Verb(_ABOUT, _add_arguments, with_archive(RestoreRequest), _run, has_engine=True)

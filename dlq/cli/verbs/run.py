@@ -18,6 +18,7 @@ from dlq.cli.verb import (
     STACK,
     Verb,
     progress_here,
+    with_archive,
 )
 from dlq.cli.verbs.collect import analysis_fields, print_collected
 from dlq.cli.verbs.redrive import (
@@ -26,7 +27,7 @@ from dlq.cli.verbs.redrive import (
     print_redrive,
     redrive_fields,
 )
-from dlq.redrive.redrive_values import UNFINISHED
+from dlq.redrive.summary import UNFINISHED
 from dlq_replay.replaying.measures import (
     MAIN_QUEUE_DIMENSION,
     NAMESPACE,
@@ -40,7 +41,7 @@ from dlq_replay.wire.addresses import QueueAddress
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
 
-    from dlq.run import Pending, RunOptions, RunSummary
+    from dlq.run import Pending, RunRequest, RunSummary
 
 _ABOUT = """\
 For a schedule: drains the parked queue, analyzes what is pending, sets the plan's actions by the
@@ -66,25 +67,28 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_ramp(parser)
 
 
-def _make_options(**values: Any) -> "RunOptions":  # noqa: ANN401 - argparse's
-    from dlq.run import RunOptions
+def _make_request(**values: Any) -> "RunRequest":  # noqa: ANN401 - argparse's
+    from dlq.run import RunRequest
 
-    return RunOptions(stack=STACK.get(), **values)
+    return RunRequest(stack=STACK.get(), **values)
 
 
-def _run(options: "RunOptions") -> int:
+def _run(options: tuple[str, "RunRequest"]) -> int:
     from dlq.cli.engines import engine_for
     from dlq.inspect.sizes import Size, size_of_pending
     from dlq.run import check_run, run
 
-    def size() -> Size:
-        waiting = require_queue("--parked-queue-url", options.parked_queue_url, sqs_client).counts
-        return size_of_pending(open_archive(options.archive)).plus(waiting.visible)
+    place, request = options
+    archive = open_archive(place)
 
-    check_run(options)
+    def size() -> Size:
+        waiting = require_queue("--parked-queue-url", request.parked_queue_url, sqs_client).counts
+        return size_of_pending(archive).plus(waiting.visible)
+
+    check_run(request)
     engine = engine_for("run", size)
-    summary = run(engine, options, progress=progress_here(), announce=print_error)
-    if url := options.destination:
+    summary = run(engine, archive, request, progress=progress_here(), announce=print_error)
+    if url := request.destination:
         client = aws_client("cloudwatch", region=region_of(url, aws_session().region_name))
         publish_pending(client, QueueAddress.from_url(url).name, summary.pending)
     fields = {
@@ -160,4 +164,4 @@ def print_run(summary: "RunSummary") -> None:
     print_line(f"run {summary.run_id}: {totals}; {pending}")
 
 
-VERB = Verb(_ABOUT, _add_arguments, _make_options, _run, has_engine=True)
+VERB = Verb(_ABOUT, _add_arguments, with_archive(_make_request), _run, has_engine=True)

@@ -25,7 +25,7 @@ from dlq.inspect.outcomes import read_outcomes
 from dlq.inspect.status import StatusOptions, status
 from dlq.plan.plan import Action
 from dlq.plan.reading import ID
-from dlq.redrive.redrive_values import UNFINISHED, Tally
+from dlq.redrive.summary import UNFINISHED, Tally
 from dlq.report.views import quoted
 
 STOP_POLLING = 286

@@ -12,14 +12,14 @@ from dlq.aws.clients import (
     require_queue_url,
 )
 from dlq.ids.origins import Queues
-from dlq.redrive.redrive_values import RedriveOptions
+from dlq.redrive.request import RedriveRequest
 from dlq_replay.errors import QueueError
 from dlq_replay.rules.policy import MAX_MESSAGE_BYTES
 from dlq_replay.wire.addresses import QueueAddress
 
 
 def find_queues(
-    options: RedriveOptions, make_client: ClientFactory
+    request: RedriveRequest, make_client: ClientFactory
 ) -> tuple[Queues, dict[str, Queue]]:
     """Find the queues that the run's messages pass, and the source queues that it may send to.
 
@@ -34,25 +34,25 @@ def find_queues(
         InputError: ``--parked-queue-url`` is no queue URL, or SQS does not describe the operator's
             destination.
     """
-    main, parked = options.destination, options.parked_queue_url
-    option = "--to-queue-url" if options.to_queue_url else "--main-queue-url"
+    main, parked = request.destination, request.parked_queue_url
+    option = "--to-queue-url" if request.to_queue_url else "--main-queue-url"
     given = require_queue(option, main, make_client)
     if parked is not None:
         require_queue_url("--parked-queue-url", parked)
     dead_letters = given.dead_letter_url
     sources, is_shared = _sources(main, dead_letters, parked, make_client)
     destinations = {main: given}
-    if not options.to_queue_url:
+    if not request.to_queue_url:
         destinations |= {queue.url: queue for queue in _described(sources, make_client)}
     queues = Queues(
         destination=main,
         parked=parked,
-        is_named=bool(options.to_queue_url),
+        is_named=bool(request.to_queue_url),
         sources={QueueAddress.from_url(url).name: url for url in destinations},
         dead_letter_queue=QueueAddress.from_url(dead_letters).name if dead_letters else None,
         max_message_bytes=_least_size(destinations.values(), parked, make_client),
         is_shared=is_shared,
-        includes_foreign=options.include_foreign,
+        includes_foreign=request.include_foreign,
     )
     return queues, destinations
 

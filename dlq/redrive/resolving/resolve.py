@@ -52,11 +52,11 @@ from dlq.ids.origins import (
 )
 from dlq.ids.room import ROOM_COLUMNS, with_room
 from dlq.memory import available_bytes, require_memory
-from dlq.plan.plan import Plan
-from dlq.redrive.redrive_values import EXAMPLES, RedriveOptions, ResendOptions, Tally
 from dlq.redrive.resolving.archived_rows import read_archived
 from dlq.redrive.resolving.editor import Editor
 from dlq.redrive.resolving.edits import edit_faults
+from dlq.redrive.run import RedriveRun
+from dlq.redrive.summary import EXAMPLES, Tally
 from dlq.sql.allowed import named_columns
 
 _PLANNED = ("message_id", "group_id", "unit", "position", FILE)
@@ -88,30 +88,25 @@ class ResolvedPlan:
     notes: tuple[str, ...] = ()
 
 
-def resolved_plan(
-    engine: Engine,
-    archive: Archive,
-    plan: Plan,
-    options: RedriveOptions,
-    queues: Queues,
-    editor: Editor,
-) -> ResolvedPlan:
+def resolved_plan(engine: Engine, run: RedriveRun) -> ResolvedPlan:
     """Resolve the plan.
 
     Raises:
         InputError: the plan's messages are of several parked queues and nobody said which is meant,
             or the operator's SQL fails on one of them; or their ids do not fit into memory.
     """
-    messages = plan.snapshot.messages
-    if options.group is not None:
-        messages = _planned(archive, plan, options, ["group_id"]).num_rows
+    messages = run.plan.snapshot.messages
+    if run.request.group is not None:
+        messages = _planned(run, ["group_id"]).num_rows
     require_memory_for(engine, messages)
-    dispositions = dispositions_of_plan(engine, archive, plan, options, queues, editor)
-    in_chunks = with_chunks(dispositions, chunk_count(messages))
-    resolved = resolve(in_chunks, options, to_fifo=queues.is_fifo)
 
-    if queues.parked is None:
+    dispositions = dispositions_of_plan(engine, run)
+    in_chunks = with_chunks(dispositions, chunk_count(messages))
+    resolved = resolve(in_chunks, run.request.limit, to_fifo=run.queues.is_fifo)
+
+    if run.queues.parked is None:
         _require_one_parked_queue(resolved)
+
     gone = messages - resolved.dispositions.num_rows
     are = "is" if gone == 1 else "are"
     note = f"{counted(gone, 'message')} of the plan {are} gone: erased or expired"
@@ -142,10 +137,10 @@ def _require_one_parked_queue(resolved: ResolvedPlan) -> None:
         )
 
 
-def resolve(rows: pa.Table, options: ResendOptions, *, to_fifo: bool) -> ResolvedPlan:
-    """Count the dispositions of *rows*, which are in chunks; let ``--limit`` of them make work."""
-    if options.limit is not None:
-        rows = limited(rows, options.limit, to_fifo=to_fifo)
+def resolve(rows: pa.Table, limit: int | None, *, to_fifo: bool) -> ResolvedPlan:
+    """Count the dispositions of *rows*, which are in chunks; let *limit* of them make work."""
+    if limit is not None:
+        rows = limited(rows, limit, to_fifo=to_fifo)
     planned = Counter[tuple[str, str]]()
     work = defaultdict[str, list[Tally]](list)
     for row in counted_by(rows, "group_id", DISPOSITION, DESTINATION):
@@ -195,48 +190,42 @@ def read_rows(archive: Archive, wanted: pa.Table, queues: Queues) -> pa.Table:
     return read_archived(archive, wanted, RULE_INPUTS, reduced)
 
 
-def dispositions_of_plan(
-    engine: Engine,
-    archive: Archive,
-    plan: Plan,
-    options: RedriveOptions,
-    queues: Queues,
-    editor: Editor,
-) -> pa.Table:
+def dispositions_of_plan(engine: Engine, run: RedriveRun) -> pa.Table:
     """Return the dispositions of ``ResolvedPlan``, without chunks.
 
     The *engine* has nothing to do where there is neither a condition nor an edit.
     """
-    table = _planned(archive, plan, options, _PLANNED)
+    archive, request, queues = run.archive, run.request, run.queues
+    table = _planned(run, _PLANNED)
     rows = read_rows(archive, table, queues)
     del table
-    rows = with_selection(engine, archive, rows, options.where)
-    rows = with_column(rows, EDIT_FAULT, _edit_faults(engine, archive, rows, editor))
-    rows = with_states(rows, _states(archive, plan, rows["message_id"]))
+    rows = with_selection(engine, archive, rows, request.where)
+    rows = with_column(rows, EDIT_FAULT, _edit_faults(engine, archive, rows, run.editor))
+    rows = with_states(rows, _states(archive, run.plan_id, rows["message_id"]))
 
     dispositions = with_dispositions(
         rows,
-        plan.actions,
+        run.plan.actions,
         to_fifo=queues.is_fifo,
-        in_doubt=options.in_doubt,
-        requires_room=options.requires_room,
+        in_doubt=request.in_doubt,
+        # A ramp counts only what names its plan when it comes back.
+        requires_room=request.requires_room or bool(run.probes),
         stopped=read_memory(archive).stopped,
     )
-    if not queues.is_fifo or options.allow_reordering:
+    if not queues.is_fifo or request.allow_reordering:
         return dispositions
-    if options.where is not None:
+    if request.where is not None:
         dispositions = keep_groups_whole(dispositions)
     return with_waiting(dispositions, _pending_elsewhere(engine, archive, rows["message_id"]))
 
 
-def _planned(
-    archive: Archive, plan: Plan, options: RedriveOptions, columns: Sequence[str]
-) -> pa.Table:
+def _planned(run: RedriveRun, columns: Sequence[str]) -> pa.Table:
     """Read *columns* of the plan's table, ``group_id`` among them: those of a run of one group."""
-    table = read_table_columns(archive, plan.plan_id, columns, plan.snapshot.table_sha256)
-    if options.group is None:
+    table_sha256 = run.plan.snapshot.table_sha256
+    table = read_table_columns(run.archive, run.plan_id, columns, table_sha256)
+    if run.request.group is None:
         return table
-    return table.filter(arrow(values_among(table["group_id"], plan.actions)))
+    return table.filter(arrow(values_among(table["group_id"], run.plan.actions)))
 
 
 def _edit_faults(engine: Engine, archive: Archive, rows: pa.Table, editor: Editor) -> Any:  # noqa: ANN401 - an Arrow column
@@ -252,13 +241,13 @@ def _edit_faults(engine: Engine, archive: Archive, rows: pa.Table, editor: Edito
 
 def _states(
     archive: Archive,
-    plan: Plan,
+    plan_id: str,
     message_ids: Any,  # noqa: ANN401 - an Arrow column
 ) -> pa.Table:
     """Read what the ledgers say of these messages: ``message_id, state``."""
     claimed = claimed_of_plan(
         archive,
-        plan.plan_id,
+        plan_id,
         wanted=lambda claims: is_in(claims["message_id"], message_ids),
     )
     return strongest(claimed, "message_id")

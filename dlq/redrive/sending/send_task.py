@@ -40,12 +40,12 @@ from dlq.aws.clients import CONCURRENT_CALLS, ClientFactory
 from dlq.engine import ATTEMPT, STOPPED
 from dlq.errors import ArchiveError
 from dlq.plan.edit import EditError
-from dlq.redrive.redrive_values import EXAMPLES, RestoreOptions, Tally
 from dlq.redrive.resolving.editor import Editor
-from dlq.redrive.run_context import RunContext
 from dlq.redrive.sending.rate_limited_queue import GlobalErrorDetector, RateLimitedQueue
 from dlq.redrive.sending.rate_limiter import WINDOW_SECONDS, RateLimiter
 from dlq.redrive.sending.stop_signals import StopSignals, stop_marker
+from dlq.redrive.sending.task_context import TaskContext
+from dlq.redrive.summary import EXAMPLES, Tally
 from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.replaying.sending import (
     Confirmed,
@@ -135,7 +135,7 @@ class ChunkSender:
     claim_messages: Callable[[], float]
     executor: Executor
     ledger: Ledger
-    context: RunContext
+    context: TaskContext
     signals: StopSignals
     now_seconds: Callable[[], float]
     _blocked_groups: set[str] = field(default_factory=set)
@@ -287,7 +287,7 @@ class ChunkSender:
         result = partial(Result, item.message_id, time=time)
         match answer:
             case Confirmed(new_message_id):
-                is_restore = isinstance(self.context.request, RestoreOptions)
+                is_restore = self.context.is_restore
                 confirmed = Disposition.RESTORED if is_restore else Disposition.SENT
                 return result(confirmed, new_message_id=new_message_id)
             case Refused(code):
@@ -353,7 +353,7 @@ class SendTask:
     """
 
     archive: Archive
-    context: RunContext
+    context: TaskContext
     make_sender: ClientFactory
     stage: str
     windows: Sequence[int] | None = None
@@ -482,6 +482,6 @@ def read_settled(rows: Iterable[Mapping[str, Any]]) -> tuple[list[Tally], list[S
     return tallies, stops
 
 
-def progress_folder(context: RunContext, stage: str) -> str:
+def progress_folder(context: TaskContext, stage: str) -> str:
     """Return where each task writes how many messages it has settled, every two seconds."""
     return f"{run_folder(context.plan_id, context.run_id)}/progress/{stage}"

@@ -27,7 +27,7 @@ from dlq.drain.drain import DrainSummary
 from dlq.errors import InputError
 from dlq.plan.ramp import Forecast, GroupRamp, Verdict
 from dlq.progress import silent
-from dlq.redrive.redrive_values import GroupOutcome, RedriveSummary, Tally
+from dlq.redrive.summary import GroupOutcome, RedriveSummary, Tally
 from dlq.run import Pending, RunSummary
 from tests.support.findings_builder import a_group, a_lead, some_findings
 from tests.support.golden import assert_stored, stored_rows

@@ -11,9 +11,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from dlq.cli.running import exit_code_of, main, parse
-from dlq.explain.analyze import AnalyzeOptions
-from dlq.redrive.redrive_values import RedriveOptions
-from dlq.run import RunOptions
+from dlq.explain.analyze import AnalysisRequest
+from dlq.redrive.request import RedriveRequest
+from dlq.run import RunRequest
 
 REDRIVE = ["redrive", "--archive", "a", "--plan", "p.yaml", "--to-queue-url", "u"]
 COLLECT = ["collect", "--archive", "a", "--parked-queue-url", "u"]
@@ -53,7 +53,7 @@ def test_analyze_turns_an_age_into_a_fixed_time() -> None:
 )
 def test_since_takes_a_time(text: str, where: str) -> None:
     since = parse([*COLLECT, "--since", text]).options["since"]
-    options = AnalyzeOptions("a", since=since)
+    options = AnalysisRequest(since=since)
 
     assert options.condition == where
     assert replace(options, where="a = 1").condition == f"{where} AND (a = 1)"
@@ -75,8 +75,8 @@ MANY = [
     "--reason",
     "why",
 ]
-OF_RUN = RunOptions("a", parked_queue_url="u", to_queue_url="m")
-OF_REDRIVE = RedriveOptions("a", "p.yaml", "u")
+OF_RUN = RunRequest(parked_queue_url="u", to_queue_url="m")
+OF_REDRIVE = RedriveRequest(plan="p.yaml", to_queue_url="u")
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ OF_REDRIVE = RedriveOptions("a", "p.yaml", "u")
         ),
     ],
 )
-def test_arguments_become_options(argv: list[str], options: RedriveOptions) -> None:
+def test_arguments_become_options(argv: list[str], options: RedriveRequest) -> None:
     """Without ``--execute`` it is a dry run."""
     assert parse(argv).options == options
 

@@ -21,7 +21,7 @@ from dlq.archive.storage.local import LocalArchive
 from dlq.archive.storage.table_parts import parquet_bytes
 from dlq.aws.actor import Caller
 from dlq.erase import erase as erase_module
-from dlq.erase.erase import EraseOptions, erase
+from dlq.erase.erase import EraseRequest, erase
 from dlq.plan.plan import Plan, Snapshot, plan_text
 from dlq.plan.reading import read_plan
 from dlq_replay.wire.context import FailureError
@@ -152,7 +152,6 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     archive.versions.clear()
 
     monkeypatch.setattr(erase_module, "caller", lambda _: Caller("arn:me"))
-    monkeypatch.setattr(erase_module, "open_archive", lambda _: archive)
     monkeypatch.setattr(erase_module, "aws_client", lambda *_: world.failures)
     return world
 
@@ -262,10 +261,8 @@ STAYS: dict[str, Seed] = {
 
 
 def erased(archive: Archive, *, execute: bool) -> None:
-    options = EraseOptions(
-        archive.root, ASKED, failure_table="t", reason="asked to", execute=execute
-    )
-    erase(None, options, now_seconds=lambda: float(NOW))
+    request = EraseRequest(ASKED, failure_table="t", reason="asked to", execute=execute)
+    erase(None, archive, request, now_seconds=lambda: float(NOW))
 
 
 @pytest.mark.parametrize("place", GONE)

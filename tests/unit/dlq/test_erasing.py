@@ -39,7 +39,7 @@ from dlq.aws.actor import Caller
 from dlq.cli.running import main
 from dlq.erase import erase as erase_module
 from dlq.erase.erase import (
-    EraseOptions,
+    EraseRequest,
     EraseSummary,
     erase,
     reports_quoting,
@@ -146,7 +146,7 @@ def reported(archive: Archive) -> str:
 
 def erased(archive: Archive, *ids: str, **options: object) -> EraseSummary:
     chosen: dict[str, object] = {"ids": ids, "execute": True, "reason": "asked to", **options}
-    return erase(None, EraseOptions(archive.root, **chosen), now_seconds=lambda: float(NOW))  # type: ignore[arg-type]
+    return erase(None, archive, EraseRequest(**chosen), now_seconds=lambda: float(NOW))  # type: ignore[arg-type]
 
 
 def expired(archive: Archive, *, execute: bool = True, days: int = DAYS) -> EraseSummary:
@@ -172,8 +172,7 @@ def contents(archive: Archive, folder: str = "") -> dict[str, bytes | None]:
 def dying_at(archive: Archive, number: int, *, is_before: bool) -> Iterator[Dying]:
     """Let a process die before or after its change of that number."""
     dying = Dying(archive.root, number, is_before)
-    with pytest.MonkeyPatch.context() as patch, suppress(KilledError):
-        patch.setattr(erase_module, "open_archive", lambda _: dying)
+    with suppress(KilledError):
         yield dying
     # The lock of the dead process lives for two minutes.
     for path in archive.list("locks"):
@@ -196,7 +195,7 @@ def test_killed_at_any_step_the_next_one_ends_it(
         reports = contents(archive, "reports")
 
         with dying_at(archive, number, is_before=is_before) as dying:
-            expired(archive) if is_by_age else erased(archive, "a", "first-b", "nobody")
+            expired(dying) if is_by_age else erased(dying, "a", "first-b", "nobody")
 
         records = erasures(archive)
         assert {"c", "d"} <= set(ids_in(archive))
@@ -528,7 +527,7 @@ def test_options_that_cannot_be_met_are_refused(
     archive: Archive, options: dict[str, object], fault: str
 ) -> None:
     with pytest.raises(InputError, match=fault):
-        erase(None, EraseOptions(archive.root, **options))  # type: ignore[arg-type]
+        erase(None, archive, EraseRequest(**options))  # type: ignore[arg-type]
 
 
 def test_failure_table_that_stays_busy_ends_the_erase(monkeypatch: pytest.MonkeyPatch) -> None:

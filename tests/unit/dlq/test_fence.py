@@ -27,9 +27,9 @@ from dlq.archive.lock import (
     require_newest,
 )
 from dlq.errors import ArchiveError
-from dlq.redrive.redrive_values import RedriveOptions
-from dlq.redrive.run_context import RunContext
+from dlq.redrive.request import RedriveRequest
 from dlq.redrive.sending.send_task import ChunkSender, Item
+from dlq.redrive.sending.task_context import TaskContext
 from dlq_replay.replaying.sending import Confirmed, SendResult
 from dlq_replay.wire.message import SendEntry
 from local_sqs.clock import VirtualClock
@@ -87,13 +87,13 @@ class World:
 
     def _sender(self, archive: Any, run_id: str, frozen: "Frozen | None") -> ChunkSender:
         url = queue_url("main.fifo" if self.is_fifo else "main")
-        options = RedriveOptions("a", reason="it is fixed")
+        options = RedriveRequest(reason="it is fixed")
         return ChunkSender(
             queue_until=lambda _: Queue(self, url, frozen),
             claim_messages=lambda: CLAIM_MESSAGES,
             executor=InlineExecutor(),
             ledger=Ledger(archive, PLAN, run_id),
-            context=RunContext(options, PLAN, url, run_id=run_id, who="me"),
+            context=TaskContext(options, PLAN, url, run_id=run_id, who="me"),
             signals=FakeSignals(),
             now_seconds=self.clock.time,
         )

@@ -6,7 +6,7 @@ import pytest
 from dlq.errors import InputError
 from dlq.plan.plan import Action
 from dlq.plan.policy import Policy, Rule, read_policy
-from dlq.run import RunOptions
+from dlq.run import RunRequest
 from tests.support.golden import assert_stored, stored_texts
 
 GOOD = """\
@@ -45,7 +45,7 @@ run:
   ramp: false
   allow_returns: 2.5%
 """
-OPEN = RunOptions("archive", parked_queue_url="parked")
+OPEN = RunRequest(parked_queue_url="parked")
 
 
 def test_the_options_of_a_run_are_read_and_fill_in_what_the_command_line_leaves_open() -> None:
@@ -62,8 +62,7 @@ def test_the_options_of_a_run_are_read_and_fill_in_what_the_command_line_leaves_
 
 
 def test_an_option_of_the_command_line_comes_before_the_policy_s() -> None:
-    given = RunOptions(
-        "archive",
+    given = RunRequest(
         parked_queue_url="parked",
         max_rate=7,
         time_budget_seconds=60,

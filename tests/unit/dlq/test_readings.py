@@ -19,7 +19,7 @@ from dlq.redrive.readings import (
     find_probes,
     unread_limits,
 )
-from dlq.redrive.redrive_values import RedriveOptions
+from dlq.redrive.request import RedriveRequest
 from dlq_replay.errors import TableError
 from tests.support.builders import queue_arn, queue_url
 
@@ -107,7 +107,7 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> FakeAws:
 def probe_of(aws: FakeAws, **changes: Any) -> Probe:
     given = {"parked_queue_url": queue_url("parked"), "function_arn": ARN, **changes}
     queue = Queue(queue_url("main"), aws.queues["main"])
-    return Probe(RedriveOptions("a", **given), queue, cast("ClientFactory", aws))
+    return Probe(RedriveRequest(**given), queue, cast("ClientFactory", aws))
 
 
 def test_reading_has_everything(aws: FakeAws) -> None:
@@ -277,7 +277,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> Table:
 def found(aws: FakeAws, **changes: Any) -> tuple[dict[str, Probe], str]:
     given = {"parked_queue_url": queue_url("parked"), "failure_table": "failures", **changes}
     main = Queue(queue_url("main"), aws.queues["main"])
-    options = RedriveOptions("a", main_queue_url=main.url, **given)
+    options = RedriveRequest(main_queue_url=main.url, **given)
     return find_probes(options, {main.url: main}, cast("ClientFactory", aws))
 
 
@@ -332,7 +332,7 @@ def test_queue_that_has_no_ramp_is_redriven_at_once_only_if_somebody_says_so(
 
 def test_redrive_whose_returns_nobody_would_count_is_refused(table: Table) -> None:
     denied = table(TABLE_FAULTS[0])
-    options = RedriveOptions("a", main_queue_url=queue_url("main"), failure_table="failures")
+    options = RedriveRequest(main_queue_url=queue_url("main"), failure_table="failures")
     why = f"table failures cannot be written: {TABLE_FAULTS[0]}"
 
     with pytest.raises(InputError, match=f"^{why}; nothing was sent: --at-once sends"):
@@ -350,7 +350,7 @@ def test_redrive_whose_returns_nobody_would_count_is_refused(table: Table) -> No
 
 
 def test_limit_that_cannot_be_read_is_named_where_everything_goes_at_once(table: Table) -> None:
-    options = RedriveOptions("a", failure_table="failures", ramp=False)
+    options = RedriveRequest(failure_table="failures", ramp=False)
     table("", "throttled")
 
     assert unread_limits(options, ["u"]) == (

@@ -5,10 +5,12 @@ import pytest
 
 from dlq.errors import InputError
 from dlq.plan.plan import Action, Plan, PlannedGroup, Snapshot
-from dlq.redrive.execution import summarize, task_count
-from dlq.redrive.redrive_values import RedriveOptions, RedriveSummary, Sent, Tally
+from dlq.redrive.execution import task_count
+from dlq.redrive.request import RedriveRequest
 from dlq.redrive.resolving.resolve import ResolvedPlan
-from dlq.redrive.run_context import RunContext
+from dlq.redrive.run import Run
+from dlq.redrive.summary import RedriveSummary, Sent, Tally
+from dlq.redrive.totals import summarize
 
 PLAN = Plan(
     "p-1",
@@ -18,19 +20,19 @@ PLAN = Plan(
 )
 
 
-def options(**changes: object) -> RedriveOptions:
-    make = {"archive": "a", "plan": "p", "to_queue_url": "u", **changes}
-    return RedriveOptions(**make)  # type: ignore[arg-type]
+def options(**changes: object) -> RedriveRequest:
+    make = {"plan": "p", "to_queue_url": "u", **changes}
+    return RedriveRequest(**make)  # type: ignore[arg-type]
 
 
 NOTHING: Any = None
 
 
 def summary(*tallies: Tally, executed: bool = True) -> RedriveSummary:
-    context = RunContext(options(), "p-1", "u")
+    run = Run(NOTHING, options(), "p-1", "u")
     sent = {"u": Sent(tallies)}
     resolved = ResolvedPlan(NOTHING, (), {"u": tallies}, 0, ())
-    return summarize(PLAN.groups, resolved, context, sent if executed else None)
+    return summarize(run, PLAN.groups, resolved, sent if executed else None)
 
 
 @pytest.mark.parametrize("reason", ["", "  "])

@@ -3,9 +3,8 @@
 import gc
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,15 +18,13 @@ from dlq.archive.ledger.claims import (
     Attempt,
     Claim,
     Ledger,
-    RunRecord,
     close_open_runs,
     timestamp,
 )
 from dlq.archive.ledger.disposition import Disposition
 from dlq.archive.ledger.message_state import states_of
-from dlq.archive.ledger.run_results import write_result_files
 from dlq.archive.ledger.stop import Stop, StopCause
-from dlq.archive.lock import ArchiveLock, LockClock, LockUse, LockView
+from dlq.archive.lock import LockUse, LockView
 from dlq.archive.messages.dead_letter_schema import (
     ARROW_SCHEMA,
     SENDING_COLUMNS,
@@ -35,9 +32,8 @@ from dlq.archive.messages.dead_letter_schema import (
 )
 from dlq.archive.storage.files import Archive, open_archive
 from dlq.engine import CHANGES, STOPPED
-from dlq.errors import ArchiveError, BusyError
-from dlq.redrive.redrive_values import RedriveOptions
-from dlq.redrive.run_context import RunContext
+from dlq.errors import ArchiveError
+from dlq.redrive.request import RedriveRequest
 from dlq.redrive.sending.send_task import (
     TASK,
     ChunkSender,
@@ -45,17 +41,18 @@ from dlq.redrive.sending.send_task import (
     SendTask,
     Settled,
 )
+from dlq.redrive.sending.task_context import TaskContext
 from dlq_replay.replaying.sending import InDoubt, Refused, SendResult
 from dlq_replay.wire.message import Message
 from local_sqs.client import client_for
-from local_sqs.clock import Clock, VirtualClock
+from local_sqs.clock import Clock
 from local_sqs.model import SqsModel
 from tests.support.builders import NOW, FakeQueue, context, context_of, counter, message, queue_url
 from tests.support.fake_limits import FakeSignals
-from tests.support.ledgers import attempts_of, begin, settle
+from tests.support.ledgers import attempts_of, begin
 
-REQUEST = RedriveOptions("a", reason="it is fixed")
-CONTEXT = RunContext(REQUEST, "p-1", queue_url("main"), run_id="run-1", who="me@here")
+REQUEST = RedriveRequest(reason="it is fixed")
+CONTEXT = TaskContext(REQUEST, "p-1", queue_url("main"), run_id="run-1", who="me@here")
 REFUSED = Refused("InvalidMessageContents")
 FIFO = replace(CONTEXT, destination=queue_url("main.fifo"))
 
@@ -82,7 +79,7 @@ class Bench:
     executor: ThreadPoolExecutor
 
     def sender(
-        self, queue: FakeQueue, context: RunContext = CONTEXT, ledger: Ledger | None = None
+        self, queue: FakeQueue, context: TaskContext = CONTEXT, ledger: Ledger | None = None
     ) -> ChunkSender:
         return ChunkSender(
             queue_until=lambda _: queue,
@@ -95,7 +92,7 @@ class Bench:
         )
 
     def settle(
-        self, queue: FakeQueue, items: Sequence[Item], context: RunContext = CONTEXT
+        self, queue: FakeQueue, items: Sequence[Item], context: TaskContext = CONTEXT
     ) -> list[str]:
         return words(self.sender(queue, context).settle("g-1", 1, items))
 
@@ -335,80 +332,6 @@ def test_item_that_cannot_be_edited_blocks_its_fifo_group_in_the_same_claim(benc
     assert bench.settle(FakeQueue(), items, FIFO) == ["edit_failed", "waits", "sent"]
 
 
-def test_a_second_run_is_refused_whatever_its_plan_and_hears_of_the_first(
-    archive: Archive,
-) -> None:
-    request = replace(REQUEST, execute=True)
-    with replace(CONTEXT, request=request).locked(archive):
-        for plan_id in ("p-1", "p-2"):
-            second = replace(CONTEXT, request=request, plan_id=plan_id, run_id="run-2")
-            with (
-                pytest.raises(BusyError, match=r"plan p-1 is .* by me@here since 20.*run run-1"),
-                second.locked(archive),
-            ):
-                raise AssertionError("two runs at once")
-
-
-@pytest.mark.parametrize(
-    ("in_doubt", "left", "waits"),
-    [
-        ("leave", "a claim", False),
-        ("send", "a claim", True),
-        ("send", "a claim, closed long ago", True),
-        # SQS did not answer: nobody is at work on it.
-        ("send", "a result", False),
-        ("send", "a claim, settled since", False),
-        ("send", "nothing", False),
-    ],
-)
-def test_what_is_in_doubt_goes_again_when_no_task_can_be_at_work_on_it(
-    archive: Archive, in_doubt: str, left: str, *, waits: bool
-) -> None:
-    if left.startswith("a claim"):
-        begin(archive, "p-1", "run-0").claim("u", 1, Claim("me", "", "", timestamp(NOW), ("m-1",)))
-    if left == "a result":
-        settle(archive, "p-1", {"m-1": Disposition.IN_DOUBT}, "run-0")
-    if left == "a claim, closed long ago":
-        close_open_runs(archive)
-        assert write_result_files(archive, ("p-1", "run-0")) == ()
-    if left == "a claim, settled since":
-        settle(archive, "p-2", {"m-1": Disposition.DISCARDED}, "run-2", lock=3)
-    clock, lines = VirtualClock(), list[str]()
-
-    @contextmanager
-    def progress(label: str, status: Callable[[], str]) -> Iterator[None]:
-        lines.append(f"{label} {status()}")
-        yield
-
-    context = replace(CONTEXT, request=replace(REQUEST, execute=True, in_doubt=in_doubt))
-    began_at = clock.time()
-    of_run = LockClock(clock.time, clock.advance, clock.time)
-    with context.locked(archive, progress, of_run) as (_, lock):
-        assert lock
-        assert lock.is_held
-        waited = clock.time() - began_at
-
-    assert 120 <= waited < 123 if waits else waited == 0
-    said = "waiting for tasks of a run that was closed: what is in doubt goes again in 120 s"
-    assert lines == ([said] if waits else [])
-
-
-def test_run_that_lost_the_lock_before_its_record_was_there_makes_no_claim(
-    archive: Archive,
-) -> None:
-    """Whoever took it may have closed all runs before that."""
-    who = ("me@here", "why")
-    record = RunRecord("run-1", "p-1", "redrive", *who, timestamp(NOW), queue_url("main"))
-    lock = ArchiveLock(archive, CONTEXT.lock_holder)
-    lock.release()
-    context = replace(CONTEXT, lock=lock.view)
-    assert context.recorded(archive, record).probe
-    ArchiveLock(archive, replace(CONTEXT, run_id="run-2").lock_holder)
-
-    with pytest.raises(ArchiveError, match="another run has taken the lock"):
-        context.recorded(archive, replace(record, run_id="run-3"))
-
-
 CHUNKS = 4
 
 
@@ -438,7 +361,7 @@ def test_a_task_holds_no_more_than_its_chunk_however_many_follow(tmp_path: Path)
     model = SqsModel(Clock())
     main = model.url_of(model.create_queue("main", {}))
     client = client_for(model)
-    context = RunContext(RedriveOptions("a"), "p-1", main)
+    context = TaskContext(RedriveRequest(), "p-1", main, run_id="run-1", who="me@here")
     held: list[int] = []
     before = live_messages()
 
@@ -458,7 +381,7 @@ def test_a_task_that_its_engine_has_given_up_sends_nothing_more(tmp_path: Path) 
     model = SqsModel(Clock())
     main = model.url_of(model.create_queue("main", {}))
     client = client_for(model)
-    context = RunContext(RedriveOptions("a"), "p-1", main)
+    context = TaskContext(RedriveRequest(), "p-1", main, run_id="run-1", who="me@here")
     task = SendTask(open_archive(str(tmp_path)), context, lambda _: client, "stage")
     is_stopped = iter([False, True])
     token = STOPPED.set(lambda: next(is_stopped, True))

@@ -18,8 +18,8 @@ from dlq.archive.ledger.stop import (
 from dlq.archive.storage.records import record_bytes
 from dlq.cli.verb import BAD_INPUT, DONE, INTERRUPTED, NOT_ALL_SENT, STOPPED
 from dlq.cli.verbs.redrive import exit_code_of
-from dlq.redrive.redrive_values import GroupOutcome, RedriveSummary, Tally
 from dlq.redrive.sending.send_task import SETTLED, read_settled, settled_rows
+from dlq.redrive.summary import GroupOutcome, RedriveSummary, Tally
 from tests.support.ledgers import MemoryArchive
 
 ONE_DESTINATION, ALL = True, False

@@ -1,25 +1,16 @@
-"""Options and results of a redrive."""
+"""What a person asks for: the requests of the verbs ``redrive`` and ``restore``."""
 
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 
-from dlq.archive.ledger.disposition import Disposition
-from dlq.archive.ledger.stop import Stop
 from dlq.archive.lock import LOCK_SECONDS
 from dlq.aws.actor import require_reason
 from dlq.errors import InputError
 from dlq.plan.plan import Plan
-from dlq.plan.ramp import Forecast, GroupRamp, Verdict
-from dlq.redrive.resolving.editor import EditSample
 from dlq.redrive.sending.rate_limiter import LEAST_RATE
 
-EXAMPLES = 5
-UNFINISHED = tuple(one for one in Disposition if one.is_unfinished)
 
-
-@dataclass(frozen=True, slots=True)
-class ResendOptions:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendRequest:
     """What a redrive and a restore have in common: arguments of the verbs, see their help.
 
     Attributes:
@@ -33,8 +24,6 @@ class ResendOptions:
             what comes back; None: no limits are kept to, and nothing is counted.
     """
 
-    archive: str
-    _: KW_ONLY
     where: str | None = None
     limit: int | None = None
     max_rate: float | None = None
@@ -46,7 +35,7 @@ class ResendOptions:
     failure_table: str | None = None
 
     def check(self) -> None:
-        """Raise InputError where the options contradict each other."""
+        """Raise InputError where the arguments do not go together."""
         require_reason(self.reason, execute=self.execute)
         if self.max_rate and self.max_rate < LEAST_RATE:
             raise InputError(
@@ -55,8 +44,8 @@ class ResendOptions:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class RedriveOptions(ResendOptions):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedriveRequest(SendRequest):
     """Which plan, where to, and how: the arguments of ``redrive``, see its help.
 
     Attributes:
@@ -92,7 +81,7 @@ class RedriveOptions(ResendOptions):
     pointer_bucket: str | None = None
 
     def check(self) -> None:
-        """Raise InputError where the options contradict each other."""
+        """Raise InputError where the arguments do not go together."""
         if not self.to_queue_url and not self.main_queue_url:
             raise InputError(
                 "no destination: give --main-queue-url, the queue that the messages came from, or "
@@ -103,7 +92,7 @@ class RedriveOptions(ResendOptions):
         if self.watches and not self.failure_table:
             raise InputError("--watch needs --failure-table: nothing else counts what comes back")
         # Not super(): a dataclass with slots is another class than the one that it stands in.
-        ResendOptions.check(self)
+        SendRequest.check(self)
 
     def check_decisions(self, plan: Plan) -> None:
         """Raise InputError where the plan is not, or no longer, the one that is meant."""
@@ -128,7 +117,7 @@ class RedriveOptions(ResendOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class RestoreOptions(ResendOptions):
+class RestoreRequest(SendRequest):
     """The messages that are sent, and where to.
 
     Attributes:
@@ -139,113 +128,3 @@ class RestoreOptions(ResendOptions):
     parked_queue_url: str
     include_foreign: bool = False
     include_discarded: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """How many messages of a group have a disposition.
-
-    Attributes:
-        group_id: empty for all groups.
-        detail: why, empty if there is nothing to add.
-        examples: the ids of the first few.
-    """
-
-    group_id: str
-    word: str
-    count: int
-    detail: str = ""
-    examples: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class GroupOutcome:
-    """One group: how many of its messages met which ``Disposition``."""
-
-    group_id: str
-    title: str
-    action: str
-    counts: Mapping[str, int]
-    is_edited: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class RedriveSummary:
-    """What happened, or what would.
-
-    Attributes:
-        run_id: empty for a dry run.
-        destinations: how many messages were sent to each queue, or would be, by its URL.
-        groups: every group of the plan, in its order.
-        problems: what stands in the way of messages that the plan wants settled, over all groups.
-        stopped_by: why the run ended early, None where it did not.
-        notes: what else the operator should know, a sentence each.
-        forecast: in a dry run, the ramp that it would be; None where everything would go at once.
-        ramp: how far each group is in its ramp; empty where everything went at once.
-        decisions_sha256: empty where there is no plan.
-    """
-
-    plan_id: str
-    run_id: str
-    destinations: Mapping[str, int]
-    groups: tuple[GroupOutcome, ...]
-    problems: tuple[Tally, ...]
-    stopped_by: Stop | None = None
-    samples: tuple[EditSample, ...] = ()
-    notes: tuple[str, ...] = ()
-    forecast: Forecast | None = None
-    ramp: tuple[GroupRamp, ...] = ()
-    max_rate: float | None = None
-    decisions_sha256: str = ""
-
-    @property
-    def destination(self) -> str:
-        """The queues, for people: one URL, or each URL with its number of messages."""
-        if len(self.destinations) == 1:
-            return next(iter(self.destinations))
-        return ", ".join(f"{url} ({count:,})" for url, count in self.destinations.items())
-
-    @property
-    def counts(self) -> Counter[str]:
-        """How many messages have which disposition, over all groups."""
-        return sum((Counter(group.counts) for group in self.groups), Counter[str]())
-
-    def count(self, *words: str) -> int:
-        """How many messages have one of these dispositions."""
-        return sum(group.counts.get(word, 0) for group in self.groups for word in words)
-
-    @property
-    def executed(self) -> bool:
-        """Whether this was more than a dry run."""
-        return bool(self.run_id)
-
-    @property
-    def stopped_groups(self) -> tuple[str, ...]:
-        """The groups of which too much came back: nothing more is sent until a person decides."""
-        bad = {one.group_id for one in self.ramp if one.verdict is Verdict.BAD}
-        left = {one.group_id for one in self.groups if one.counts.get(Disposition.STOPPED)}
-        return tuple(one.group_id for one in self.groups if one.group_id in bad | left)
-
-    @property
-    def is_stopped(self) -> bool:
-        """Whether messages stayed because too much of their group came back: exit code 3."""
-        return self.executed and bool(self.stopped_groups)
-
-    @property
-    def is_unfinished(self) -> bool:
-        """Whether this run should have settled messages that it could not."""
-        return self.executed and self.count(*UNFINISHED) > 0
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """What became of messages that made work.
-
-    Attributes:
-        tallies: of every one of them, what was not reached included.
-        stopped_by: why the run ended early, None where it did not.
-    """
-
-    tallies: tuple[Tally, ...]
-    stopped_by: Stop | None = None
-    ramp: tuple[GroupRamp, ...] = ()

@@ -1,0 +1,73 @@
+"""A plan of which nothing can be sent, because each of its groups is stopped. Needs no engine."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+
+from dlq.archive.group_records import read_memory
+from dlq.archive.ledger.disposition import BEFORE, Disposition
+from dlq.archive.ledger.message_state import ERASED, PENDING
+from dlq.archive.ledger.open_set import planned_states
+from dlq.archive.messages.message_index import shown_table
+from dlq.archive.storage.files import Archive
+from dlq.plan.plan import Action, Plan
+from dlq.redrive.run import RedriveRun
+from dlq.redrive.summary import GroupOutcome, RedriveSummary
+
+
+def stopped_note(group_id: str, why: str) -> str:
+    """Return the sentence of a group of which nothing is sent until somebody decides again."""
+    return f"group {group_id} is stopped: {why}; decide again"
+
+
+def stopped_summary(run: RedriveRun) -> RedriveSummary | None:
+    """Return what the redrive would do if nothing can be sent, because every group is stopped.
+
+    None if something may be done: then each message must be resolved.
+    """
+    plan = run.plan
+    stopped = read_memory(run.archive).stopped
+    acting = [group for group in plan.groups if group.action is not Action.LEAVE]
+    are_stopped = all(
+        group.action is Action.REDRIVE and group.group_id in stopped for group in acting
+    )
+    if not acting or not are_stopped:
+        return None
+
+    counts = _counts(run.archive, plan)
+    outcomes: list[GroupOutcome] = []
+    for group in plan.groups:
+        is_acting = group in acting
+        outcomes.append(
+            GroupOutcome(
+                group_id=group.group_id,
+                title=group.title,
+                action=group.action,
+                counts=dict(counts[group.group_id]) if is_acting else {},
+                is_edited=is_acting and group.edit is not None,
+            )
+        )
+    return RedriveSummary(
+        plan_id=plan.plan_id,
+        run_id="",
+        destinations={run.destination: 0},
+        groups=tuple(outcomes),
+        problems=(),
+        notes=tuple(stopped_note(group.group_id, stopped[group.group_id]) for group in acting),
+        decisions_sha256=plan.decisions_sha256,
+    )
+
+
+def _counts(archive: Archive, plan: Plan) -> Mapping[str, Mapping[str, int]]:
+    """Count the messages of each group by disposition; each that is pending is stopped."""
+    members = shown_table(archive, plan.plan_id, plan.snapshot.table_sha256)
+    states = planned_states(archive, plan.plan_id, members["message_id"])
+    rows = members.select(["group_id"]).append_column("state", states)
+
+    counts = defaultdict[str, Counter[str]](Counter)
+    for row in rows.group_by(["group_id", "state"]).aggregate([([], "count_all")]).to_pylist():
+        state = row["state"]
+        if state == ERASED:
+            continue
+        disposition = Disposition.STOPPED if state == PENDING else BEFORE.get(state, state)
+        counts[row["group_id"]][str(disposition)] += row["count_all"]
+    return counts

@@ -1,0 +1,123 @@
+"""What became of the messages of a redrive or a restore, or what would."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dlq.archive.ledger.disposition import Disposition
+from dlq.archive.ledger.stop import Stop
+from dlq.plan.ramp import Forecast, GroupRamp, Verdict
+from dlq.redrive.resolving.editor import EditSample
+
+EXAMPLES = 5
+UNFINISHED = tuple(disposition for disposition in Disposition if disposition.is_unfinished)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many messages of a group have a disposition.
+
+    Attributes:
+        group_id: empty for all groups.
+        detail: why, empty if there is nothing to add.
+        examples: the ids of the first few.
+    """
+
+    group_id: str
+    word: str
+    count: int
+    detail: str = ""
+    examples: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOutcome:
+    """One group: how many of its messages met which ``Disposition``."""
+
+    group_id: str
+    title: str
+    action: str
+    counts: Mapping[str, int]
+    is_edited: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RedriveSummary:
+    """What happened, or what would.
+
+    Attributes:
+        run_id: empty for a dry run.
+        destinations: how many messages were sent to each queue, or would be, by its URL.
+        groups: every group of the plan, in its order.
+        problems: what stands in the way of messages that the plan wants settled, over all groups.
+        stopped_by: why the run ended early, None where it did not.
+        notes: what else the operator should know, a sentence each.
+        forecast: in a dry run, the ramp that it would be; None where everything would go at once.
+        ramp: how far each group is in its ramp; empty where everything went at once.
+        decisions_sha256: empty where there is no plan.
+    """
+
+    plan_id: str
+    run_id: str
+    destinations: Mapping[str, int]
+    groups: tuple[GroupOutcome, ...]
+    problems: tuple[Tally, ...]
+    stopped_by: Stop | None = None
+    samples: tuple[EditSample, ...] = ()
+    notes: tuple[str, ...] = ()
+    forecast: Forecast | None = None
+    ramp: tuple[GroupRamp, ...] = ()
+    max_rate: float | None = None
+    decisions_sha256: str = ""
+
+    @property
+    def destination(self) -> str:
+        """The queues, for people: one URL, or each URL with its number of messages."""
+        if len(self.destinations) == 1:
+            return next(iter(self.destinations))
+        return ", ".join(f"{url} ({count:,})" for url, count in self.destinations.items())
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How many messages have which disposition, over all groups."""
+        return sum((Counter(group.counts) for group in self.groups), Counter[str]())
+
+    def count(self, *words: str) -> int:
+        """How many messages have one of these dispositions."""
+        return sum(group.counts.get(word, 0) for group in self.groups for word in words)
+
+    @property
+    def executed(self) -> bool:
+        """Whether this was more than a dry run."""
+        return bool(self.run_id)
+
+    @property
+    def stopped_groups(self) -> tuple[str, ...]:
+        """The groups of which too much came back: nothing more is sent until a person decides."""
+        bad = {one.group_id for one in self.ramp if one.verdict is Verdict.BAD}
+        left = {one.group_id for one in self.groups if one.counts.get(Disposition.STOPPED)}
+        return tuple(one.group_id for one in self.groups if one.group_id in bad | left)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether messages stayed because too much of their group came back: exit code 3."""
+        return self.executed and bool(self.stopped_groups)
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether this run should have settled messages that it could not."""
+        return self.executed and self.count(*UNFINISHED) > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What became of messages that made work.
+
+    Attributes:
+        tallies: of every one of them, what was not reached included.
+        stopped_by: why the run ended early, None where it did not.
+    """
+
+    tallies: tuple[Tally, ...]
+    stopped_by: Stop | None = None
+    ramp: tuple[GroupRamp, ...] = ()
