@@ -366,7 +366,8 @@ def test_the_job_is_told_its_policy_and_the_hash_that_it_must_have(uri: str) -> 
     command = command_line_of(SparkJobPolicyUri=uri, SparkJobPolicySha256="0aB1" * 16)
 
     assert command[-5:] == ["--policy", uri, "--policy-sha256", "0aB1" * 16, "--no-samples"]
-    assert parse(command).options.policy_sha256 == "0aB1" * 16
+    _, request = parse(command).options
+    assert request.policy_sha256 == "0aB1" * 16
 
 
 @pytest.mark.parametrize(
@@ -382,15 +383,15 @@ def test_the_job_understands_what_it_is_told(given: dict[str, str]) -> None:
     command = parse(command_line_of(**given))
 
     assert command.name == "run"
-    assert command.options.archive == "s3://archivebucket/archive"
-    assert command.options.execute is ("SparkJobExecute" in given)
-    assert command.options.has_samples is ("SparkJobSamples" in given)
+    archive, request = command.options
+    assert archive == "s3://archivebucket/archive"
+    assert request.execute is ("SparkJobExecute" in given)
+    assert request.has_samples is ("SparkJobSamples" in given)
 
 
 def test_what_is_decided_expires_by_the_command_of_the_second_job() -> None:
     command = parse(command_line_of("ExpireJob", ArchiveRetentionDays="90"))
 
     assert command.name == "erase"
-    assert command.options == EraseRequest(
-        "s3://archivebucket/archive", older_than_days=90, wait_seconds=1800, execute=True
-    )
+    request = EraseRequest(older_than_days=90, wait_seconds=1800, execute=True)
+    assert command.options == ("s3://archivebucket/archive", request)

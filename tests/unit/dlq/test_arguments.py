@@ -111,7 +111,7 @@ OF_REDRIVE = RedriveRequest(plan="p.yaml", to_queue_url="u")
 )
 def test_arguments_become_options(argv: list[str], options: RedriveRequest) -> None:
     """Without ``--execute`` it is a dry run."""
-    assert parse(argv).options == options
+    assert parse(argv).options == ("a", options)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,8 @@ def test_the_environment_may_name_the_archive_and_the_length_of_a_minute(
 
     assert parse(["status"]).options.archive == "s3://bucket/archive"
     assert parse(["status", "--archive", "here"]).options.archive == "here"
-    assert parse(REDRIVE).options.minute_seconds == 0.5
+    _, request = parse(REDRIVE).options
+    assert request.minute_seconds == 0.5
 
 
 def test_ctrl_c_ends_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
