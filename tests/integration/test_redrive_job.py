@@ -4,7 +4,6 @@ import json
 import time
 from collections import Counter
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import boto3
@@ -15,7 +14,6 @@ from dlq.archive.ledger.claims import Claim, close_open_runs, timestamp
 from dlq.archive.ledger.disposition import Disposition
 from dlq.archive.ledger.open_set import read_messages
 from dlq.archive.messages.message_index import read_table_columns
-from dlq.archive.storage import files
 from dlq.cli.command import main
 from dlq.engine import Engine
 from dlq.errors import InputError
@@ -251,9 +249,9 @@ def test_a_run_of_one_group_reads_no_message_of_another(
     monkeypatch.setattr(memory, "ALWAYS_FIT", 2)
     monkeypatch.setattr(resolve, "available_bytes", lambda _: 100)
     log = tmp_path / "read"
-    monkeypatch.setattr(files, "LocalArchive", partial(LoggedReads, log=str(log)))
+    logged = replace(desk, archive=LoggedReads(desk.archive.root, str(log)))
 
-    summary = desk.redrive(plan, group=other.group_id)
+    summary = logged.redrive(plan, group=other.group_id)
 
     assert summary.counts == {"sent": 2}
     of_drains = {path.split("/")[1] for path in log.read_text().split() if "messages/" in path}

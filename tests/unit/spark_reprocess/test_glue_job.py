@@ -87,8 +87,8 @@ def test_what_sends_ends_by_itself_before_glue_ends_it(
 
     *acting, status = ran.commands
     given = []
-    for words in acting:
-        _, request = parse([*words]).options
+    for argv in acting:
+        _, request = parse([*argv]).options
         given.append(request.time_budget_seconds)
     assert given == [budget, 60.0]
     assert "--time-budget-seconds" not in " ".join(status)
