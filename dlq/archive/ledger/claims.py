@@ -1,19 +1,20 @@
-"""What happened to each message of a plan: claims and results, a pair of files per claim; runs.
+"""The ledger of a plan: its runs, their claims, and the result of each message.
 
-``ledger/plan_id=<plan>/runs/<run>/claims/<unit>/chunk-00003.from-00000.claim.json`` names the
-messages that a task is about to send, before it sends the first; ``....result.jsonl`` says what
-became of each.
+A task writes ``ledger/plan_id=<plan>/runs/<run>/claims/<unit>/chunk-00003.from-00000.claim.json``
+before it sends the first message of the claim: the file names the messages. It writes
+``....result.jsonl`` afterwards: the outcome of each.
 
-*Within a run* claims keep apart the tasks that Spark starts again, or twice. Run, unit, chunk and
-first position name a claim. Which messages are in a chunk, and in which order, follows from the
-dispositions that the run wrote before its first claim. Claims are made by create-if-absent, so of
-several tasks exactly one gets each. A claim covers the messages from its first position to its end,
-which whoever makes it chooses by its rate. The next claim of the chunk begins there.
+*Within a run* no two tasks have the same claim, although Spark starts a task again, or twice. Run,
+unit, chunk and first position name a claim. The dispositions that the run wrote before its first
+claim decide which messages are in a chunk, and in which order. Claims are made by create-if-absent,
+so of several tasks exactly one gets each. A claim covers the messages from its first position to
+its end. The task that makes it chooses the end by its rate. The next claim of the chunk begins
+there.
 
-*Between runs* the archive lock keeps them apart, and the marker ``closing`` those that do not know
-yet that they have lost it:
+*Of several runs* one may act: the one that has the archive lock. The marker ``closing`` stops a run
+that has lost the lock and has not noticed yet:
 
-* Whoever takes the lock to act writes ``ledger/runs/<plan>/<run>.closing`` for each run that has
+* A run that takes the lock to act writes ``ledger/runs/<plan>/<run>.closing`` for each run that has
   not ended, and lists claims after that.
 * A task looks for the marker of its run after it has made a claim, and before it sends. If it is
   there, the task sends nothing.
@@ -21,11 +22,11 @@ yet that they have lost it:
 So a claim that may send was made before the marker, and is in that list. No clock decides.
 
 A claim without a result is *busy* until its run is closed, and *in doubt* from then on. It is never
-free: a task may have been frozen before its call, and wake hours later. What is in doubt is sent
-again only if a person says so.
+free: a task may have been frozen before its call, and wake hours later. A message in doubt is sent
+again only if a person decides so.
 
-``ledger/runs/<plan>/`` says which runs there are, so that nobody has to list claims for that. A run
-looks for ``sealed`` after it has written its record; whoever seals the plan lists the runs after
+``ledger/runs/<plan>/`` lists the runs, so that no reader lists claims to find them. A run looks for
+``sealed`` after it has written its record. The process that seals the plan lists the runs after
 that, and closes each.
 """
 
@@ -52,16 +53,16 @@ from dlq.errors import ArchiveError, InputError
 LEDGER = "ledger"
 RUNS = f"{LEDGER}/runs"
 CHUNK_MESSAGES = 100
-"""About so many messages are in a chunk."""
+"""A chunk has about this many messages."""
 
 _UNIT_MESSAGES = 1000
 _MOST_UNITS = 64
 
 CHUNK_END = 2**31 - 1
-"""The end of a claim that covers all that is left of its chunk."""
+"""The end of a claim that covers all the rest of its chunk."""
 
 POSITION = ("unit", "chunk", "position")
-"""Columns: the chunk of a message, and what it is sorted by there, before its id."""
+"""Columns: the chunk of a message, and its place there; messages of one position go by id."""
 
 _PLAN = "plan_id="
 _CLAIM_FILE = re.compile(
@@ -69,17 +70,20 @@ _CLAIM_FILE = re.compile(
     r"/chunk-(?P<chunk>\d+)\.from-(?P<first>\d+)\.claim\.json"
 )
 _RUN_FILE = re.compile(rf"{RUNS}/(?P<plan_id>[^/]+)/(?P<run_id>[^/]+)\.(?P<kind>[a-z]+)")
-RECORD, CLOSING, RESULTS = "json", "closing", "parquet"
-SEALED, CLEARED = "sealed", "cleared"
+RECORD = "json"
+CLOSING = "closing"
+RESULTS = "parquet"
+SEALED = "sealed"
+CLEARED = "cleared"
 
 RunName = tuple[str, str]
 """The plan's id, and the run's."""
 
 
 class RunState(IntEnum):
-    """How far a run is, by its files."""
+    """State of a run, by its files."""
 
-    OPEN = auto()  # it may claim and send, or it was killed and nobody has taken the lock since
+    OPEN = auto()  # it may claim and send, or it was killed and no run has taken the lock since
     CLOSING = auto()  # marked: it sends nothing of what it claims from now on
     CLOSED = auto()  # its result file is there: readers need not list its claims
 
@@ -87,21 +91,21 @@ class RunState(IntEnum):
 _STATE_BY_KIND = {CLOSING: RunState.CLOSING, RESULTS: RunState.CLOSED}
 
 OUTCOMES = (*DECIDED, Disposition.FAILED, Disposition.IN_DOUBT)
-"""What a result says of a message in one attempt."""
+"""The possible outcomes of one attempt in a result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Who is about to do what; written before the first message is sent.
+    """Messages that a task is about to act on; written before it sends the first.
 
     Attributes:
         time: ISO 8601, UTC; for people, and for the order of a run's own claims.
         edits: by id of each message that is edited, the digest of its edit.
-        step: of which step of a ramp they are, from 1; 0 outside a ramp.
+        step: the step of a ramp that they belong to, from 1; 0 outside a ramp.
         end: the first position in the chunk behind those that it covers, or ``CHUNK_END``.
         lock: the number of its run's archive lock, see ``archive_lock``: the later one of two runs
             has the greater number.
-        drain_ids: of each message, in their order; empty where nobody knows.
+        drain_ids: the drain of each message, in their order; empty where they are not known.
         first_sent_at: the smallest SentTimestamp of the messages, as ``sent_text`` writes it; empty
             if that of one of them is not known.
         last_sent_at: the greatest one, in the same way.
@@ -123,11 +127,11 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one message.
+    """Outcome of one message in one attempt.
 
     Attributes:
-        new_message_id: SQS's id of the copy that was sent; empty unless it was.
-        detail: SQS's error code, or what hid the answer; never a part of the message.
+        new_message_id: SQS's id of the copy that was sent; empty if none was.
+        detail: SQS's error code, or why there is no answer; never a part of the message.
     """
 
     message_id: str
@@ -137,7 +141,7 @@ class Result:
     detail: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse a word that says nothing of an attempt."""
+        """Refuse a disposition that is not the outcome of an attempt."""
         if self.outcome not in OUTCOMES:
             raise ValueError(self.outcome)
 
@@ -146,17 +150,16 @@ class Result:
 class RunRecord:
     """A run that may send. It is written before the run's first claim and never changed.
 
-    Paths of claims name the run; this record has the AWS identity behind it. It is the run's probe,
-    too.
+    Paths of claims name the run; this record has its AWS identity. It is also the run's probe.
 
     Attributes:
         verb: ``redrive`` or ``restore``.
-        actor: ``user@host``, as the environment said it.
-        caller: whose credentials it acted with.
+        actor: ``user@host`` by the environment.
+        caller: the owner of the credentials that it acted with.
         time: when it began; ISO 8601, UTC.
-        destinations: the URLs of all queues that it sends to; *destination* is the one that the
-            operator named.
-        policy_sha256: of the policy that decided, None without one.
+        destination: the URL of the queue that the operator named.
+        destinations: the URLs of all queues that it sends to.
+        policy_sha256: digest of the policy that decided, None without one.
     """
 
     run_id: str
@@ -172,10 +175,10 @@ class RunRecord:
 
 
 class AttemptName(NamedTuple):
-    """Which claim: of a run, at a chunk, from position *first* on.
+    """Name of a claim: of a run, at a chunk, from position *first* on.
 
     Attributes:
-        unit: which share of the run's messages; chunks are counted in each of them.
+        unit: the share of the run's messages that has the chunk; each counts its own chunks.
     """
 
     plan_id: str
@@ -192,10 +195,10 @@ class AttemptName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A claim, and what became of its messages.
+    """A claim and its results.
 
     Attributes:
-        results: None while there are none.
+        results: None while no result is written.
         is_closed: whether its run was closed when this was read.
     """
 
@@ -206,17 +209,17 @@ class Attempt:
 
     @property
     def is_busy(self) -> bool:
-        """Whether its run may still be sending: it has not ended, or was killed just now."""
+        """Whether its run may still be sending: it has not ended, or it was killed."""
         return self.results is None and not self.is_closed
 
 
 def chunk_count(messages: int) -> int:
-    """Return how many chunks so many messages without an order have, at least 1."""
+    """Return the number of chunks of this many messages without an order, at least 1."""
     return max(1, -(-messages // CHUNK_MESSAGES))
 
 
 def in_order_units(messages: int) -> int:
-    """Return how many units the message groups of so many messages have: 1 to 64."""
+    """Return the number of units for the message groups of this many messages: 1 to 64."""
     return max(1, min(_MOST_UNITS, messages // _UNIT_MESSAGES))
 
 
@@ -238,12 +241,13 @@ class Ledger:
         return self.archive.create(path, record_bytes(claim))
 
     def record(self, unit: str, chunk: int, results: Sequence[Result], first: int = 0) -> None:
-        """Write what became of the messages of a claim, durably."""
-        lines = "".join([json.dumps(values_of(result)) + "\n" for result in results])
-        self.archive.write(_result_path(self.name(unit, chunk, first)), lines.encode())
+        """Write the results of a claim, durably."""
+        lines = [f"{json.dumps(values_of(result))}\n" for result in results]
+        path = _result_path(self.name(unit, chunk, first))
+        self.archive.write(path, "".join(lines).encode())
 
     def is_closing(self) -> bool:
-        """Whether somebody closes this run, so that a claim that was made now is not to send."""
+        """Return whether another run closes this one: it must not send what it claims now."""
         return self.archive.read(run_path(self.plan_id, self.run_id, CLOSING)) is not None
 
 
@@ -261,7 +265,7 @@ def read_attempt(archive: Archive, name: AttemptName, *, is_closed: bool = True)
 
 
 def read_claim_results(archive: Archive, name: AttemptName) -> tuple[Result, ...] | None:
-    """Read the results of a claim, None while nobody has written them."""
+    """Read the results of a claim, None while there are none."""
     path = _result_path(name)
     if (content := archive.read(path)) is None:
         return None
@@ -279,17 +283,19 @@ def discard_claim(archive: Archive, name: AttemptName) -> None:
 def attempt_names(archive: Archive, run: RunName | None = None) -> list[AttemptName]:
     """List the claims of a run, None for all runs. Opens no file."""
     folder = LEDGER if run is None else f"{run_folder(*run)}/claims"
-    return [
-        AttemptName(
-            match["plan_id"],
-            match["run_id"],
-            match["unit"],
-            int(match["chunk"]),
-            int(match["first"]),
-        )
-        for path in archive.list(folder)
-        if (match := _CLAIM_FILE.fullmatch(path))
-    ]
+    names = []
+    for path in archive.list(folder):
+        match = _CLAIM_FILE.fullmatch(path)
+        if match:
+            name = AttemptName(
+                plan_id=match["plan_id"],
+                run_id=match["run_id"],
+                unit=match["unit"],
+                chunk=int(match["chunk"]),
+                first=int(match["first"]),
+            )
+            names.append(name)
+    return names
 
 
 def _claim_path(name: AttemptName) -> str:
@@ -306,7 +312,7 @@ def _stem(name: AttemptName) -> str:
 
 
 def plan_folder(plan_id: str) -> str:
-    """Where the ledger of a plan lies."""
+    """Return the folder of the ledger of a plan."""
     return f"{LEDGER}/{_PLAN}{plan_id}"
 
 
@@ -321,7 +327,7 @@ def sent_text(sent_at: datetime) -> str:
 
 
 def record_run(archive: Archive, record: RunRecord) -> Probe:
-    """Write the record durably; return what proves to a task that it sees the same archive.
+    """Write the record durably; return it as the probe by which a task knows the same archive.
 
     Raises:
         InputError: the plan is sealed; nothing may be claimed.
@@ -346,8 +352,12 @@ def require_unsealed(archive: Archive, plan_id: str) -> None:
 
 def run_records(archive: Archive, runs: Collection[RunName]) -> dict[RunName, RunRecord]:
     """Read the records of these runs."""
-    found = {run: read_record(archive, run_path(*run), RunRecord) for run in runs}
-    return {run: record for run, record in found.items() if record is not None}
+    records = {}
+    for run in runs:
+        record = read_record(archive, run_path(*run), RunRecord)
+        if record is not None:
+            records[run] = record
+    return records
 
 
 def list_runs(archive: Archive, plan_id: str = "") -> dict[RunName, RunState]:
@@ -364,8 +374,8 @@ def list_runs(archive: Archive, plan_id: str = "") -> dict[RunName, RunState]:
 def close_open_runs(archive: Archive, own_run_id: str = "") -> None:
     """Write the marker ``closing`` of every run that has neither this nor its result file.
 
-    For a run that has just taken the archive lock, before it reads any claim: what those runs claim
-    from now on, they do not send. Its own run stays open.
+    A run calls this when it has taken the archive lock, before it reads any claim. The other runs
+    do not send what they claim from now on. The run *own_run_id* stays open.
 
     Raises:
         ArchiveError: a marker cannot be written. Nothing may be sent then.
@@ -382,21 +392,25 @@ def find_runs(archive: Archive, plan_id: str = "", run_id: str | None = None) ->
 
 
 def open_run_notes(archive: Archive) -> list[str]:
-    """Return a sentence for each run that nobody has closed, for those who do not hold the lock.
+    """Return a sentence for each run that is not closed, for readers without the lock.
 
-    What such a run claimed without a result is busy. Whether it was killed nobody can tell them.
+    What such a run claimed without a result is busy. These readers cannot tell whether it was
+    killed.
     """
     states = list_runs(archive)
-    runs = sorted(run for run, state in states.items() if state is RunState.OPEN)
-    return [
-        f"run {one.run_id} of plan {one.plan_id} by {one.actor} has not ended, or was killed: the "
+    open_runs = sorted(run for run, state in states.items() if state is RunState.OPEN)
+    return [_open_run_note(run) for run in run_records(archive, open_runs).values()]
+
+
+def _open_run_note(run: RunRecord) -> str:
+    return (
+        f"run {run.run_id} of plan {run.plan_id} by {run.actor} has not ended, or was killed: the "
         "next run closes it"
-        for one in run_records(archive, runs).values()
-    ]
+    )
 
 
 def run_folder(plan_id: str, run_id: str) -> str:
-    """Return the folder of what a run itself writes: dispositions and progress."""
+    """Return the folder of the files that a run itself writes: dispositions and progress."""
     return f"{plan_folder(plan_id)}/runs/{run_id}"
 
 

@@ -1,4 +1,4 @@
-"""What becomes of a message in a run: in the ledger, in tables and in answers.
+"""Dispositions: the outcome of a message in a run, in the ledger, in tables and in answers.
 
 The values are stored, in ledgers and in tables of runs: they never change.
 """
@@ -8,7 +8,7 @@ from typing import Self
 
 
 class Kind(Enum):
-    """What a disposition means for the run."""
+    """Meaning of a disposition for the run."""
 
     WORK = auto()  # the run acts on it
     DONE = auto()  # confirmed, and recorded in the ledger: the message needs no decision any more
@@ -20,10 +20,9 @@ class Kind(Enum):
 
 
 class Disposition(StrEnum):
-    """What a run does with a message, what it did, or why it did nothing."""
+    """The outcome of a message: the action, or the reason why a run did nothing."""
 
     kind: Kind
-    """What it means for the run."""
 
     def __new__(cls, value: str, *kind: Kind) -> Self:
         """Make a member with exactly one kind.
@@ -63,16 +62,16 @@ class Disposition(StrEnum):
     @classmethod
     def of(cls, *kinds: Kind) -> tuple[Self, ...]:
         """Return the members of these kinds, in their order here."""
-        return tuple(one for one in cls if one.kind in kinds)
+        return tuple(disposition for disposition in cls if disposition.kind in kinds)
 
     @property
     def is_problem(self) -> bool:
-        """Whether it stands in the way of a message that the plan wants settled."""
+        """Whether the plan wants the message settled, and the run did not settle it."""
         return self.kind in (Kind.REFUSED, Kind.UNFINISHED)
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether a run that ends with it is not done: exit code 4."""
+        """Whether a run that ends with it is incomplete: exit code 4."""
         return self.kind is Kind.UNFINISHED or self is Disposition.EDIT_FAILED
 
     @property
@@ -83,11 +82,11 @@ class Disposition(StrEnum):
 
 WORK = Disposition.of(Kind.WORK)
 DECIDED = Disposition.of(Kind.DONE)
-"""A message whose ledger says this needs no decision any more."""
+"""A message with one of these in the ledger needs no decision any more."""
 
 BEFORE = {
     Disposition.SENT: Disposition.SENT_BEFORE,
     Disposition.DISCARDED: Disposition.DISCARDED_BEFORE,
     Disposition.RESTORED: Disposition.RESTORED_BEFORE,
 }
-"""What an earlier run's outcome is called in a later run."""
+"""The name of an earlier run's outcome in a later run."""

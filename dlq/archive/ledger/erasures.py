@@ -39,13 +39,13 @@ class Erasure:
 
     @property
     def ids(self) -> set[str]:
-        """The ids of every copy that is known."""
+        """The ids of all copies."""
         return {*self.messages, *self.other_ids}
 
     @property
     def drains(self) -> set[str]:
         """The drains of its messages."""
-        return {drain_id for drains in self.messages.values() for drain_id in drains}
+        return set().union(*self.messages.values())
 
 
 def record_erasure(archive: Archive, erasure: Erasure) -> None:
@@ -61,9 +61,16 @@ def mark_done(archive: Archive, erase_id: str) -> None:
 
 
 def erasures(archive: Archive, *, unfinished: bool = False) -> list[Erasure]:
-    """Read every erasure, the oldest first; or those alone that were begun and not ended."""
+    """Read every erasure, the oldest first; with *unfinished* those alone that have not ended."""
     paths = archive.list(_FOLDER)
-    done = {path.removesuffix(".done") for path in paths if unfinished}
-    records = [p for p in paths if p.endswith(".json") and p.removesuffix(".json") not in done]
-    found = (read_record(archive, path, Erasure) for path in records)
-    return [erasure for erasure in found if erasure is not None]
+    existing_paths = set(paths)
+
+    records = []
+    for path in paths:
+        stem, _, kind = path.rpartition(".")
+        if kind != "json" or (unfinished and f"{stem}.done" in existing_paths):
+            continue
+        erasure = read_record(archive, path, Erasure)
+        if erasure is not None:
+            records.append(erasure)
+    return records

@@ -1,4 +1,4 @@
-"""The state of a message: what the ledgers of all plans say of it. The one place with these rules.
+"""The state of a message by the ledgers of all plans. Only this module has these rules.
 
 | an attempt at the message | state | strength |
 |---|---|---|
@@ -10,19 +10,24 @@
 | result ``discarded`` | ``discarded`` | 0 |
 | result ``failed`` | none: it changes nothing | |
 
-Of several attempts the strongest holds. Of equally strong ones that of the later run holds: of the
-run with the greater number of the archive lock, since the clocks of machines may be days off. No
-clock decides between two runs, nor when a claim without a result is in doubt. Of the attempts
-of one run that with the later time holds, by its result or, without one, its claim; of equally late
-ones ``in_doubt``. Without any, the message is ``PENDING``. So what was sent once stays sent. A
+Of several attempts one holds:
+
+1. The strongest one.
+2. Of equally strong ones that of the later run: of the run with the greater number of the archive
+   lock. The clocks of machines may be days off. So no clock decides between two runs, nor when a
+   claim without a result is in doubt.
+3. Of those of one run that with the later time, by its result or, without one, its claim.
+4. Of equally late ones ``in_doubt``.
+
+Without any attempt the message is ``PENDING``. So a message that was sent once stays sent. A
 discard settles a message in doubt, and a later restore without an answer puts it in doubt again. A
 refused attempt leaves it in doubt: an earlier one may have arrived.
 
 ``states_of`` is the pure form of these rules, ``strongest`` the form in Arrow. Both take the
-greatest ``Entry``. ``open_set`` keeps it for the next reader.
+greatest ``Entry``. ``open_set`` stores it for the next reader.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -42,7 +47,7 @@ STRENGTH: Mapping[Disposition, int | None] = {
     Disposition.RESTORED: 2,
     Disposition.SENT: 3,
 }
-"""By state; None for the outcome that is none."""
+"""By state; None for an outcome that is not a state."""
 
 PENDING = "pending"
 """Archived, and neither sent nor discarded nor restored by any plan."""
@@ -55,9 +60,24 @@ SETTLED = (*map(str, DECIDED), ERASED)
 
 
 class Entry(NamedTuple):
-    """What one attempt says of one message. Of several the greatest holds.
+    """The state of one message by one attempt. Of several the greatest holds.
+
+    >>> doubt = Entry(0, 9, "2026-03-05T04:00:00.000+00:00", Disposition.IN_DOUBT, "p-1")
+    >>> discard = Entry(0, 10, "2026-03-02T04:00:00.000+00:00", Disposition.DISCARDED, "p-2")
+    >>> sent = Entry(3, 8, "2026-03-01T04:00:00.000+00:00", Disposition.SENT, "p-1")
+
+    The run of the discard had the later lock, although its clock was days behind:
+
+    >>> str(max(doubt, discard).state)
+    'discarded'
+
+    A message that was sent stays sent, whatever a later run says:
+
+    >>> str(max(doubt, discard, sent).state)
+    'sent'
 
     Attributes:
+        strength: as in ``STRENGTH``.
         lock: as in ``Claim``.
         time: of the result, or of the claim where there is none; ISO 8601, UTC.
     """
@@ -73,94 +93,131 @@ def entries_of(attempts: Iterable[Attempt]) -> dict[str, Entry]:
     """Return, by message id, the entry that holds. Pure."""
     holding: dict[str, Entry] = {}
     for attempt in attempts:
-        state = Disposition.BUSY if attempt.is_busy else Disposition.IN_DOUBT
-        unknown = state, attempt.claim.time
-        known = {one.message_id: (one.outcome, one.time) for one in attempt.results or ()}
-        for message_id in attempt.claim.message_ids:
-            state, said_at = known.get(message_id, unknown)
-            if (strength := STRENGTH[state]) is not None:
-                entry = Entry(strength, attempt.claim.lock, said_at, state, attempt.name.plan_id)
-                holding[message_id] = max(entry, holding.get(message_id, entry))
+        for message_id, entry in _entries(attempt):
+            holding[message_id] = max(entry, holding.get(message_id, entry))
     return holding
 
 
+def _entries(attempt: Attempt) -> Iterator[tuple[str, Entry]]:
+    """Yield the id and the entry of each message of an attempt, except those that failed."""
+    without_result = Disposition.BUSY if attempt.is_busy else Disposition.IN_DOUBT
+    results = {result.message_id: result for result in attempt.results or ()}
+
+    for message_id in attempt.claim.message_ids:
+        result = results.get(message_id)
+        state = result.outcome if result else without_result
+        time = result.time if result else attempt.claim.time
+        strength = STRENGTH[state]
+        if strength is not None:
+            entry = Entry(
+                strength=strength,
+                lock=attempt.claim.lock,
+                time=time,
+                state=state,
+                plan_id=attempt.name.plan_id,
+            )
+            yield message_id, entry
+
+
 def states_of(attempts: Iterable[Attempt]) -> dict[str, Disposition]:
-    """Return the state of each message that these attempts claimed, but for those that failed."""
+    """Return the state of each message that these attempts claimed, except those that failed."""
     entries = entries_of(attempts)
     return {message_id: entry.state for message_id, entry in entries.items()}
 
 
-_TYPES = {"strength": pa.int32(), "lock": pa.int64()}
-_OF_ENTRY = [(name, _TYPES.get(name, pa.string())) for name in Entry._fields]
-CLAIMED = pa.schema([("message_id", pa.string()), *_OF_ENTRY, ("drain_id", pa.string())])
+_CLAIMED_TYPES: dict[str, pa.DataType] = {
+    "message_id": pa.string(),
+    "strength": pa.int32(),
+    "lock": pa.int64(),
+    "time": pa.string(),
+    "state": pa.string(),
+    "plan_id": pa.string(),
+    "drain_id": pa.string(),
+}
+CLAIMED = pa.schema(_CLAIMED_TYPES)
 """An ``Entry`` per attempt and message: a message may have several rows.
 
-``drain_id`` is null where nobody knows the drain.
+``drain_id`` is null where it is not known.
 """
 
-_STATES = pa.array([str(one) for one in STRENGTH])
-_STRENGTHS = pa.array(list(STRENGTH.values()), pa.int32())
+_STATES = pa.array(map(str, STRENGTH), pa.string())
+_STRENGTHS = pa.array(STRENGTH.values(), pa.int32())
 _READ = (
     "plan_id",
     "lock",
     "time",
     "has_result",
-    *(f"{IN_MESSAGES}{one}" for one in ("message_id", "outcome", "time", "drain_id")),
+    f"{IN_MESSAGES}message_id",
+    f"{IN_MESSAGES}outcome",
+    f"{IN_MESSAGES}time",
+    f"{IN_MESSAGES}drain_id",
 )
 _LOCK_DIGITS = 12
 BETWEEN = "\x1f"
-"""Smaller than every sign of a time, a state or a plan's id, so that texts sort as entries do."""
+"""Smaller than every character of a time, a state or a plan's id: texts sort as entries do."""
 
 
 def claimed_rows(attempts: Iterable[Attempt]) -> pa.RecordBatch:
     """Return ``CLAIMED`` of some attempts."""
-    entries = []
+    rows = []
     for attempt in attempts:
-        drains = dict(zip(attempt.claim.message_ids, attempt.claim.drain_ids, strict=False))
+        claim = attempt.claim
+        drain_ids = dict(zip(claim.message_ids, claim.drain_ids, strict=False))
         for message_id, entry in entries_of([attempt]).items():
-            ids = {"message_id": message_id, "drain_id": drains.get(message_id)}
-            entries.append({**ids, **entry._asdict()})
-    return pa.RecordBatch.from_pylist(entries, schema=CLAIMED)
+            drain_id = drain_ids.get(message_id)
+            rows.append({"message_id": message_id, "drain_id": drain_id, **entry._asdict()})
+    return pa.RecordBatch.from_pylist(rows, schema=CLAIMED)
 
 
 def claimed_in(file: ResultFile) -> tuple[pa.Table, bool]:
     """Return ``CLAIMED`` of a result file, and whether all its claims have their results."""
-    batches, lacks_results, is_whole = [], False, True
+    batches = []
+    lacks_results = False
     for rows in file.batches(_READ):
         has_result = rows.column("has_result")
         lacks_results = lacks_results or not pc.all(has_result).as_py()
         batches.append(_rows_of_results(file, rows.filter(has_result)))
-    for rows in file.batches() if lacks_results else ():
-        late = file.attempts_of(rows.filter(pc.invert(rows.column("has_result"))))
-        is_whole = is_whole and all(one.results is not None for one in late)
-        batches.append(claimed_rows(late))
+
+    is_whole = True
+    if lacks_results:
+        for rows in file.batches():
+            late = file.attempts_of(rows.filter(pc.invert(rows.column("has_result"))))
+            is_whole = is_whole and all(attempt.results is not None for attempt in late)
+            batches.append(claimed_rows(late))
     return pa.Table.from_batches(batches, CLAIMED), is_whole
 
 
 def _rows_of_results(file: ResultFile, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Do what ``entries_of`` does, without an object for each message."""
+    """Do what ``claimed_rows`` does, without an object for each message."""
     messages = batch.column("messages")
     each = pc.list_flatten(messages)
+
     states = pc.fill_null(pc.struct_field(each, "outcome"), str(Disposition.IN_DOUBT))
-    known = pc.index_in(states, value_set=_STATES)
-    if known.null_count:
+    state_numbers = pc.index_in(states, value_set=_STATES)
+    if state_numbers.null_count:
         # To leave the message out would be to call it pending, and to send it again.
         raise ArchiveError(
             f"archive {file.archive.root}: {file.path} has an unknown outcome; somebody changed "
             f"it: {ADVICE}"
         )
-    strengths = _STRENGTHS.take(known)
+    strengths = _STRENGTHS.take(state_numbers)
+
     claims = batch.select(["plan_id", "lock", "time"]).take(pc.list_parent_indices(messages))
-    said_at = pc.coalesce(pc.struct_field(each, "time"), claims.column("time"))
-    ids = pc.struct_field(each, "message_id")
-    drain_ids = pc.struct_field(each, "drain_id")
-    locks, plan_ids = claims.column("lock"), claims.column("plan_id")
-    columns = [ids, strengths, locks, said_at, states, plan_ids, drain_ids]
-    return pa.RecordBatch.from_arrays(columns, schema=CLAIMED).filter(strengths.is_valid())
+    columns = {
+        "message_id": pc.struct_field(each, "message_id"),
+        "strength": strengths,
+        "lock": claims.column("lock"),
+        "time": pc.coalesce(pc.struct_field(each, "time"), claims.column("time")),
+        "state": states,
+        "plan_id": claims.column("plan_id"),
+        "drain_id": pc.struct_field(each, "drain_id"),
+    }
+    rows = pa.RecordBatch.from_pydict(columns, schema=CLAIMED)
+    return rows.filter(strengths.is_valid())
 
 
 def entry_texts(claimed: pa.Table) -> Any:  # noqa: ANN401 - an Arrow column
-    """Return a text for each entry, in the same order: to sort a million entries takes longer."""
+    """Return a text of each entry that sorts as the entry does: a million texts sort faster."""
     fields: list[Any] = [claimed[name].cast(pa.string()) for name in Entry._fields]
     lock = Entry._fields.index("lock")
     fields[lock] = pc.utf8_lpad(fields[lock], _LOCK_DIGITS, "0")
@@ -173,12 +230,12 @@ def field_in(entries: Any, name: str) -> Any:  # noqa: ANN401 - Arrow's columns
 
 
 def states_in(entries: Any) -> Any:  # noqa: ANN401 - Arrow's columns
-    """Return the state that each of these texts says; ``PENDING`` for null."""
+    """Return the state in each of these texts; ``PENDING`` for null."""
     return pc.fill_null(field_in(entries, "state"), PENDING)
 
 
 def strongest(claimed: pa.Table, *keys: str) -> pa.Table:
-    """Return *keys* and the ``state`` that holds of each combination of them."""
+    """Return *keys*, and for each combination of them the ``state`` that holds."""
     entries = claimed.append_column("entry", entry_texts(claimed))
     holding = entries.group_by(list(keys)).aggregate([("entry", "max")])
     return holding.select(list(keys)).append_column("state", states_in(holding["entry_max"]))
@@ -187,5 +244,5 @@ def strongest(claimed: pa.Table, *keys: str) -> pa.Table:
 def states_among(claimed: pa.Table, message_ids: Any) -> Any:  # noqa: ANN401 - Arrow's columns
     """Return the state of each of these messages, in their order."""
     states = strongest(claimed.filter(is_in(claimed["message_id"], message_ids)), "message_id")
-    places = pc.index_in(message_ids, value_set=combined(states["message_id"]))
-    return pc.fill_null(pc.take(combined(states["state"]), places), PENDING)
+    indices = pc.index_in(message_ids, value_set=combined(states["message_id"]))
+    return pc.fill_null(pc.take(combined(states["state"]), indices), PENDING)

@@ -1,5 +1,6 @@
 """Claims and results, the state of a message, and the result file of a run."""
 
+import doctest
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlq.archive.ledger import message_state
 from dlq.archive.ledger.claims import (
     CHUNK_END,
     CLOSING,
@@ -213,6 +215,13 @@ def test_order_of_attempts_does_not_matter(
     random.shuffle(shuffled)
 
     assert states_of(attempts) == states_of(shuffled)
+
+
+def test_examples_of_entries_are_right() -> None:
+    result = doctest.testmod(message_state)
+
+    assert result.attempted
+    assert not result.failed
 
 
 def test_every_outcome_has_a_rule() -> None:
