@@ -1,19 +1,19 @@
-"""What an archive remembers of its groups: ``groups/``, see docs/archive.md.
+"""The memory of an archive about its groups: ``groups/``, see docs/archive.md.
 
-A statement has what all until then say together. Its number is created if absent: of two people at
-the same moment, neither overwrites the other. What an analysis remembers has no text of a note,
-which stays in one file.
+A person's statement about a group is a file, which also has the state of the group after it. Its
+number is created if absent: of two people at the same moment, neither overwrites the other. The
+file of an analysis has the states of all groups, without texts of notes: each note is in one file.
 
-So a reader opens the newest file of an analysis, and the newest statement of each group of which
-somebody said something since. Of two analyses at the same time, the one with the later id counts:
-the next one may call a group new again that only the other one saw.
+So a reader opens the newest file of an analysis, and the newest statement of each group that has
+one since. Of two analyses at the same time, the one with the later id counts: the next one may call
+a group new again that only the other one saw.
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import TypeVar
 
 from dlq.archive.storage.files import Archive
@@ -39,8 +39,8 @@ _Record = TypeVar("_Record")
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    """A statement, and what all of them say together then."""
+class _StatementRecord:
+    """A statement, and the state of the group after it."""
 
     statement: Statement
     state: GroupState
@@ -52,67 +52,86 @@ class _Table:
     group_by: str = ""
 
 
-def add_statement(archive: Archive, group_id: str, said: Statement) -> GroupState:
-    """Write down durably what somebody says about a group; return what all say together now.
+def add_statement(archive: Archive, group_id: str, statement: Statement) -> GroupState:
+    """Write a statement about a group, durably; return the state of the group after it.
 
-    To say it again after an ArchiveError is harmless.
+    To write it again after an ArchiveError is harmless.
     """
     while True:
-        paths = _statements(archive.list(f"{GROUPS}/{group_id}")).get(group_id, [])
+        paths = _statement_paths(archive, group_id)
         before, _ = _last_state(archive, paths)
-        # Behind damaged files, too.
-        before = replace(before, number=_number(paths[-1]) if paths else 0)
-        state = before.after(said)
-        if archive.create(_path(group_id, state.number), record_bytes(_Said(said, state))):
+        # The next number is also behind damaged files.
+        last_number = _number(paths[-1]) if paths else 0
+        state = replace(before, number=last_number).after(statement)
+
+        content = record_bytes(_StatementRecord(statement, state))
+        if archive.create(_path(group_id, state.number), content):
             return state
 
 
 def read_statements(archive: Archive, group_id: str, most: int) -> list[Statement]:
-    """Return what people said about a group, the newest first, up to *most*."""
-    paths = _statements(archive.list(f"{GROUPS}/{group_id}")).get(group_id, [])
-    found = _read_all(archive, paths[: -most - 1 : -1])
-    return [one.statement for one in found if one]
+    """Return the statements of people about a group, the newest first, up to *most*."""
+    paths = _statement_paths(archive, group_id)
+    newest_first = paths[: -most - 1 : -1]
+    return [record.statement for record in _read_all(archive, newest_first) if record]
 
 
 def read_memory(archive: Archive) -> GroupMemory:
-    """Read what is remembered, without the texts of notes. A damaged file is only named."""
+    """Read the memory, without the texts of notes. A damaged file is only named."""
     paths = archive.list(GROUPS)
-    memory, unreadable = GroupMemory(), []
-    for path in sorted((one for one in paths if one.startswith(f"{SEEN}/")), reverse=True):
-        found = _attempt(archive, path, GroupMemory)
-        if found is not None:
-            memory = found
-            break
-        unreadable.append(path)
-    new = {
-        group_id: later
-        for group_id, of_group in _statements(paths).items()
-        if (later := [one for one in of_group if _number(one) > memory.state(group_id).number])
-    }
+    memory, unreadable = _last_seen(archive, paths)
+
+    paths_since = dict[str, list[str]]()
+    for group_id, statement_paths in _by_group(paths).items():
+        last_number = memory.state(group_id).number
+        since = [path for path in statement_paths if _number(path) > last_number]
+        if since:
+            paths_since[group_id] = since
+
+    def read(group_id: str) -> tuple[GroupState, list[str]]:
+        return _last_state(archive, paths_since[group_id], memory.state(group_id))
+
+    states = dict(memory.said)
     with ThreadPoolExecutor(_CONCURRENT_READS) as executor:
-        read = list(
-            executor.map(lambda one: _last_state(archive, new[one], memory.state(one)), new)
-        )
-    said = dict(memory.said)
-    for group_id, (state, damaged) in zip(new, read, strict=True):
-        said[group_id] = state
-        unreadable += damaged
-    return replace(memory, said=said, unreadable=tuple(unreadable))
+        results = executor.map(read, paths_since)
+        for group_id, (state, damaged) in zip(paths_since, results, strict=True):
+            states[group_id] = state
+            unreadable += damaged
+    return replace(memory, said=states, unreadable=tuple(unreadable))
+
+
+def _last_seen(archive: Archive, paths: Iterable[str]) -> tuple[GroupMemory, list[str]]:
+    """Read the newest file of an analysis that can be read; also return those that cannot."""
+    unreadable = list[str]()
+    seen_paths = (path for path in paths if path.startswith(f"{SEEN}/"))
+    for path in sorted(seen_paths, reverse=True):
+        memory = _attempt(archive, path, GroupMemory)
+        if memory is not None:
+            return memory, unreadable
+        unreadable.append(path)
+    return GroupMemory(), unreadable
 
 
 def read_notes(
     archive: Archive, memory: GroupMemory, group_ids: Iterable[str]
 ) -> Mapping[str, str]:
     """Return the notes of these groups by id. Opens one file for each."""
-    numbers = {one: memory.state(one).note_in for one in group_ids}
-    paths = {one: _path(one, number) for one, number in numbers.items() if number is not None}
-    found = _read_all(archive, list(paths.values()))
-    texts = {one: said.statement.text for one, said in zip(paths, found, strict=True) if said}
-    return {one: text for one, text in texts.items() if text}
+    paths = dict[str, str]()
+    for group_id in group_ids:
+        number = memory.state(group_id).note_in
+        if number is not None:
+            paths[group_id] = _path(group_id, number)
+
+    notes = dict[str, str]()
+    records = _read_all(archive, list(paths.values()))
+    for group_id, record in zip(paths, records, strict=True):
+        if record and record.statement.text:
+            notes[group_id] = record.statement.text
+    return notes
 
 
 def write_seen(archive: Archive, report_id: str, memory: GroupMemory) -> None:
-    """Write down what is remembered after an analysis, durably, once its report is there.
+    """Write the memory after an analysis, durably, once its report is there.
 
     The daily notice reads the statuses of its groups.
     """
@@ -126,20 +145,22 @@ def assign_groups(
     kept: Collection[str],
     group_by: str | None = None,
 ) -> Grouping:
-    """Assign each key to its group, as ``grouping.grouped`` says; write what is new to the table.
+    """Assign each key to its group, as ``grouping.grouped`` does; add new groups to the table.
 
-    *group_by* is remembered from now on; None for what is remembered. All is durable when this
-    returns. Of two analyses at once the second goes on from what the first wrote.
+    *group_by* is stored for the next time; with None the stored one is used. All is durable when
+    this returns. Of two analyses at once the second goes on from the table of the first.
     """
     while True:
         before = archive.read(_TABLE)
         with damage_named(archive, _TABLE):
             table = record_of(_Table, json.loads(before or b"{}"))
+
         pattern = table.group_by if group_by is None else group_by
         groups, grouping = grouped(table.groups, counts, kept, pattern)
         after = _Table(groups, pattern)
         if after == table:
             return grouping
+
         content = record_bytes(after)
         if before is None:
             is_written = archive.create(_TABLE, content)
@@ -153,13 +174,23 @@ def read_pattern(archive: Archive, group_id: str) -> Pattern | None:
     """Return the pattern that fits all texts of a group; None for a group without one."""
     content = archive.read(_TABLE)
     with damage_named(archive, _TABLE):
-        return group_pattern(record_of(_Table, json.loads(content or b"{}")).groups, group_id)
+        table = record_of(_Table, json.loads(content or b"{}"))
+        return group_pattern(table.groups, group_id)
 
 
-def _statements(paths: Iterable[str]) -> dict[str, list[str]]:
+def _statement_paths(archive: Archive, group_id: str) -> list[str]:
+    """Return the paths of the statements about a group, ascending."""
+    return _by_group(archive.list(f"{GROUPS}/{group_id}")).get(group_id, [])
+
+
+def _by_group(paths: Iterable[str]) -> dict[str, list[str]]:
     """Return the paths of statements by group id, ascending."""
-    named = (path for path in sorted(paths) if _number(path) and not path.startswith(f"{SEEN}/"))
-    return {group_id: list(of) for group_id, of in groupby(named, lambda one: one.split("/")[1])}
+    by_group = defaultdict[str, list[str]](list)
+    for path in sorted(paths):
+        if _number(path) and not path.startswith(f"{SEEN}/"):
+            group_id = path.split("/")[1]
+            by_group[group_id].append(path)
+    return by_group
 
 
 def _last_state(
@@ -168,16 +199,21 @@ def _last_state(
     """Return the state in the last of these *paths* that can be read, and those that cannot."""
     unreadable: list[str] = []
     for path in reversed(paths):
-        found = _attempt(archive, path, _Said)
-        if found is not None:
-            return found.state, unreadable
+        record = _attempt(archive, path, _StatementRecord)
+        if record is not None:
+            return record.state, unreadable
         unreadable.append(path)
     return otherwise, unreadable
 
 
-def _read_all(archive: Archive, paths: list[str]) -> list["_Said | None"]:
+def _read_all(archive: Archive, paths: list[str]) -> list[_StatementRecord | None]:
+    """Read these statements; None for one that is gone or damaged."""
+
+    def read(path: str) -> _StatementRecord | None:
+        return _attempt(archive, path, _StatementRecord)
+
     with ThreadPoolExecutor(_CONCURRENT_READS) as executor:
-        return list(executor.map(lambda path: _attempt(archive, path, _Said), paths))
+        return list(executor.map(read, paths))
 
 
 def _attempt(archive: Archive, path: str, kind: type[_Record]) -> _Record | None:

@@ -1,30 +1,35 @@
 """The archive lock: one run at a time acts on an archive.
 
 A redrive, a restore and an erase hold this lock, and each excludes all others, also a run of the
-same plan. An analysis holds it, too, and conflicts with an erase alone: else a report could quote a
-message that was erased while it was written.
+same plan. An analysis holds it, too, and conflicts with an erase alone: otherwise a report could
+quote a message that was erased while the report was written.
 
-A run that lost the lock may not know it yet: its tasks are on other machines, and a machine may
-sleep. So whoever takes the lock to act writes ``closing`` for every run that has not ended, of
-every plan, before it reads any claim. What a task does then is in ``claims``. A run also looks for
-a newer lock after it has written its record, see ``require_newest``. So of a run that lost the lock
-either the record was found and closed, or the run finds the newer lock, and claims nothing.
+A run that lost the lock may not have noticed: its tasks are on other machines, and a machine may
+sleep. So a run that takes the lock to act writes ``closing`` for every run that has not ended, of
+every plan, before it reads any claim. ``claims`` describes what a task does then. A run also looks
+for a newer lock after it has written its record, see ``require_newest``. So if a run lost the lock,
+either its record was found and the run was closed, or it finds the newer lock, and claims nothing.
 
-``locks/000007.json`` says who holds the lock for what. Numbers count up from 1. Its holder writes
-it anew every tenth of its life, and a last time, with ``ended``, on release.
-``locks/000007.end.json`` spares later runs to read it.
+``locks/000007.json`` names the holder of a lock and its use. Numbers count up from 1. The holder
+writes the file again every tenth of its life, and a last time, with ``ended``, on release. Later
+runs need not read a lock with a file ``locks/000007.end.json``.
 
-To take the lock, a run reads all locks that were not released. It watches those that conflict. If
-one of them is renewed, the run is refused. A lock that stays the same for its whole life, by the
-clock of the run that watches, is dead. When all that conflict are released or dead, the run creates
-the next number, if absent. If another run has created that number in the meantime, it watches that
-one in the same way, and is refused or tries the number after it. So a run that creates a number has
-checked every smaller one. Of several that conflict and start together, the first to create a number
-gets the lock, and those that share take the numbers after it.
+To take the lock, a run does this:
 
-Nobody compares times of two machines. A lock that is dead never gets alive again: its holder does
-not renew it after its life, by its own clock. If a lock is taken too early all the same, the
-earlier holder and its tasks find a conflicting lock with a greater number, and stop.
+1. It reads all locks that were not released, and watches those that conflict. If one of them is
+   renewed, the run is refused. A lock that stays the same for its whole life, by the clock of the
+   run that watches, is dead.
+2. When all that conflict are released or dead, it creates the next number, by create-if-absent.
+3. If another run has created that number in the meantime, it watches that one in the same way, and
+   is refused or tries the number after it.
+
+So a run that creates a number has checked every smaller one. Of several that conflict and start
+together, the first to create a number gets the lock. Runs that do not conflict with it take the
+numbers after it.
+
+No code compares times of two machines. A dead lock stays dead: its holder does not renew it after
+its life, by its own clock. If a lock is taken too early in spite of that, the earlier holder and
+its tasks find a conflicting lock with a greater number, and stop.
 """
 
 import json
@@ -43,7 +48,7 @@ from dlq.errors import ArchiveError, BusyError
 from dlq.progress import Progress, repeating, silent
 
 LOCK_SECONDS = 120.0
-"""The life of a lock without a renewal: a run that waits for it watches it for so long before it is
+"""The life of a lock without a renewal: a run that waits for it watches it this long before it is
 dead. The run that holds it stops after half of that."""
 
 _LOCKS = "locks"
@@ -57,11 +62,11 @@ _LOOKS = 4 * _RENEWALS
 
 
 def steady_seconds() -> float:
-    """Return the seconds since some moment. Nobody sets this clock.
+    """Return the seconds since some moment. This clock cannot be set.
 
-    It goes on while the machine sleeps, so that a run looks at its lock before it goes on.
+    It goes on while the machine sleeps: a run that wakes up sees that its lock is old.
     """
-    # On Linux alone the usual clock for this stops meanwhile.
+    # On Linux, and only there, the monotonic clock stops while the machine sleeps.
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
@@ -71,8 +76,8 @@ class LockClock:
     """The time of the machine that takes and holds a lock.
 
     Attributes:
-        steady_seconds: decides; seconds since any moment.
-        sleep: waits for so many seconds.
+        steady_seconds: seconds since any moment; all decisions use this clock.
+        sleep: waits for a number of seconds.
         now_seconds: epoch seconds, for people alone.
     """
 
@@ -85,7 +90,7 @@ _CLOCK = LockClock()
 
 
 class LockUse(StrEnum):
-    """What the lock is held for. The values are stored."""
+    """Purpose of a lock. The values are stored."""
 
     ANALYZE = "analyze"
     SEND = "send"
@@ -94,10 +99,11 @@ class LockUse(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LockHolder:
-    """Who holds the lock for what.
+    """Holder of a lock.
 
     Attributes:
-        what: for people, ``plan p-1`` for one.
+        what: the work for people, for example ``plan p-1``.
+        who: the person.
     """
 
     run_id: str
@@ -108,7 +114,7 @@ class LockHolder:
 
 @dataclass(frozen=True, slots=True)
 class LockView:
-    """What a task needs to observe its run's lock, which lives *lock_seconds* without a renewal."""
+    """Data by which a task observes its run's lock, which lives *lock_seconds* without renewal."""
 
     number: int
     use: LockUse
@@ -121,7 +127,7 @@ class LockView:
 
 
 class ArchiveLock:
-    """A lock that is held, for one thread beside that which renews it; see ``archive_lock``."""
+    """A lock that is held, for one thread and a second one that renews it: see ``archive_lock``."""
 
     def __init__(
         self,
@@ -147,7 +153,7 @@ class ArchiveLock:
         self._renewed_at = self._clock.steady_seconds()
         self._renewals = 0
         self.view = LockView(self._take(), self._holder.use, self._lock_seconds)
-        """What the run's tasks need to observe the lock."""
+        """For the run's tasks."""
         self._observer = LockObserver(self._archive, self.view, self._clock.steady_seconds)
         self._is_held = True
 
@@ -167,13 +173,14 @@ class ArchiveLock:
         self.close_others()
 
     def close_others(self) -> None:
-        """Close all runs that have not ended, but for this one and for an analysis."""
+        """Close all other runs that have not ended; for an analysis do nothing."""
         if self._holder.use is not LockUse.ANALYZE:
             close_open_runs(self._archive, own_run_id=self._holder.run_id)
 
     def require(self) -> None:
         """Raise ArchiveError if the run must stop: another one has begun, or may have begun."""
-        trouble, age = self._observer.trouble(), self._age()
+        trouble = self._observer.trouble()
+        age = self._age()
         if not trouble and age >= self._lock_seconds / 2:
             trouble = f"{self.view.path} was not renewed for {age:.0f} s"
         if trouble:
@@ -200,7 +207,7 @@ class ArchiveLock:
     def release(self) -> None:
         """Let others take the lock. If that cannot be written, the lock's life ends by itself.
 
-        A renewal that is written after that would undo it, so there is none. Safe to repeat.
+        No renewal is written after that: it would undo the release. Safe to repeat.
         """
         with self._changing:
             if not self._is_held:
@@ -220,6 +227,7 @@ class ArchiveLock:
             if self._archive.create(_path(number), self._content()):
                 break
             dead += self._wait_for([_path(number)])
+
         for path in dead:
             # The next run need not watch it again. If this cannot be written, it does.
             with suppress(ArchiveError):
@@ -227,23 +235,27 @@ class ArchiveLock:
         return number
 
     def _wait_for(self, paths: Sequence[str]) -> list[str]:
-        """Watch those of these locks that conflict until none is in the way; return the dead ones.
+        """Watch those of these locks that conflict, until all are released or dead.
+
+        Returns:
+            The paths of the dead ones.
 
         Raises:
             BusyError: one of them is alive.
         """
-        locks = {path: lock for path in paths if (lock := _read(self._archive, path))}
-        watched = {
-            path: lock
-            for path, lock in locks.items()
-            if lock.ended is None and _conflict(lock.holder.use, self._holder.use)
-        }
+        watched = dict[str, _Lock]()
+        for path in paths:
+            lock = _read(self._archive, path)
+            if lock is None or lock.ended is not None:
+                continue
+            if _conflict(lock.holder.use, self._holder.use):
+                watched[path] = lock
         if not watched:
             return []
         began_at = self._clock.steady_seconds()
 
         def status() -> str:
-            # Another thread asks.
+            # Another thread calls this, so "watched" may change meanwhile.
             lock = next(iter(list(watched.values())), None)
             if lock is None:
                 return ""
@@ -263,10 +275,10 @@ class ArchiveLock:
         return dead
 
     def _look(self, watched: dict[str, "_Lock"], began_at: float) -> list[str]:
-        """Take from *watched* what is in nobody's way any more; return the dead ones of it."""
+        """Remove the locks that are released or dead from *watched*; return the dead ones."""
         dead = list[str]()
         for path, lock in list(watched.items()):
-            # Before the read: so long, at least, it has stayed the same.
+            # Before the read: the lock has stayed the same for at least this long.
             unchanged_seconds = self._clock.steady_seconds() - began_at
             match life_of(lock, _read(self._archive, path), unchanged_seconds):
                 case Life.ALIVE:
@@ -283,7 +295,13 @@ class ArchiveLock:
         return dead
 
     def _content(self, ended: str | None = None) -> bytes:
-        lock = _Lock(self._holder, self._since, self._lock_seconds, self._renewals, ended)
+        lock = _Lock(
+            holder=self._holder,
+            since=self._since,
+            lock_seconds=self._lock_seconds,
+            renewals=self._renewals,
+            ended=ended,
+        )
         return record_bytes(lock)
 
     def _age(self) -> float:
@@ -300,15 +318,15 @@ def archive_lock(
 ) -> Iterator[ArchiveLock]:
     """Hold the archive lock until the block ends. A thread renews it.
 
-    If a run that conflicts has not released it, this waits until that run renews it, a tenth of its
-    life at most, or is dead, after its whole life: *progress* says so meanwhile.
+    If a run that conflicts has not released it, this waits until that run renews it (a tenth of its
+    life at most) or is dead (after its whole life). *progress* shows this meanwhile.
 
-    All runs that have not ended are closed when the block begins, but for an analysis, which reads
+    All runs that have not ended are closed when the block begins. An analysis closes none: it reads
     claims and makes none.
 
     Raises:
-        BusyError: a run that conflicts holds it. The sentence says who does what, and since when.
-            Nothing was written.
+        BusyError: a run that conflicts holds it. The sentence names the person, the work and the
+            time when it began. Nothing was written.
         ArchiveError: the lock, or the marker of a run, cannot be written.
     """
     lock = ArchiveLock(archive, holder, lock_seconds, clock, progress)
@@ -330,8 +348,8 @@ def archive_lock(
 def require_newest(archive: Archive, view: LockView) -> None:
     """Raise ArchiveError if another run has taken the lock, or if that cannot be read.
 
-    A run calls this after it has written its record. Whoever took the lock before has maybe not
-    seen the record, and this run makes no claim.
+    A run calls this after it has written its record. A run that took the lock before may not have
+    seen the record, so this run must not make a claim then.
     """
     _, taken_by = _newer_lock(archive, view.use, view.number + 1)
     if taken_by:
@@ -339,14 +357,15 @@ def require_newest(archive: Archive, view: LockView) -> None:
 
 
 def _newer_lock(archive: Archive, use: LockUse, number: int) -> tuple[int, str]:
-    """Look for a lock from *number* on that conflicts, alive or not: it took the place of this one.
+    """Look for a conflicting lock from *number* on, alive or not: it took the place of this one.
 
     Returns:
-        The first number that nobody has, or that of the lock; and who took it, empty if nobody has.
+        The number of that lock, and a sentence that names its holder. If there is none, the first
+        unused number, and an empty text.
     """
-    while newer := _read(archive, path := _path(number)):
+    while newer := _read(archive, _path(number)):
         if _conflict(newer.holder.use, use):
-            who = f"{path}: {newer.holder.what} by {newer.holder.who}"
+            who = f"{_path(number)}: {newer.holder.what} by {newer.holder.who}"
             return number, f"another run has taken the lock ({who}), because this run seemed dead"
         number += 1
     return number, ""
@@ -370,7 +389,7 @@ class LockObserver:
         self._renewed_at = steady_seconds()
 
     def trouble(self) -> str:
-        """Return why the run must stop; empty if it need not. Costs two small reads.
+        """Return why the run must stop; empty if it need not. Makes two small reads.
 
         The clocks of machines differ: the lock counts as renewed when this observer sees that the
         file has changed. A read that fails shows no renewal.
@@ -398,11 +417,12 @@ class LockObserver:
 
 @dataclass(frozen=True, slots=True)
 class _Lock:
-    """What a file says. Times are ISO 8601, UTC; *ended* is None before the release.
+    """Content of the file of a lock. Times are ISO 8601, UTC.
 
     Attributes:
         lock_seconds: the life of the lock without a renewal.
-        renewals: how often it was renewed, so that each renewal changes the file.
+        renewals: the number of renewals, so that each of them changes the file.
+        ended: None before the release.
     """
 
     holder: LockHolder
@@ -413,7 +433,7 @@ class _Lock:
 
 
 class Life(Enum):
-    """What a run that waits for a lock knows of its holder."""
+    """State of a lock's holder, for a run that waits for the lock."""
 
     UNKNOWN = auto()
     ALIVE = auto()
@@ -425,9 +445,9 @@ def life_of(first: _Lock, latest: _Lock | None, unchanged_seconds: float) -> Lif
     """Judge the holder of a lock by two looks at its file. Pure.
 
     Args:
-        first: what the file said at the first look.
-        latest: what it says at the second look; None if it is gone.
-        unchanged_seconds: between the looks, by the clock of the one who looks.
+        first: the content of the file at the first look.
+        latest: the content at the second look; None if the file is gone.
+        unchanged_seconds: between the looks, by the clock of the process that looks.
     """
     if latest is None or latest.ended is not None:
         return Life.ENDED
@@ -437,24 +457,29 @@ def life_of(first: _Lock, latest: _Lock | None, unchanged_seconds: float) -> Lif
 
 
 def _conflict(first: LockUse, second: LockUse) -> bool:
-    """Whether two holders must not act at the same time."""
+    """Return whether two holders must not act at the same time."""
     if LockUse.ANALYZE in (first, second):
         return LockUse.ERASE in (first, second)
     return True
 
 
 def _open_locks(archive: Archive) -> tuple[int, list[str]]:
-    """Return the greatest number that was taken, and the paths of what was not released."""
+    """Return the greatest number that was taken, and the paths of locks that were not released."""
     listed = archive.list(_LOCKS)
-    numbers = (int(found[1]) for path in listed if (found := _NUMBER.fullmatch(path)))
-    last = max(numbers, default=0)
-    # A folder may be listed without a file that is created meanwhile, but no number is left out.
+    last = 0
+    for path in listed:
+        match = _NUMBER.fullmatch(path)
+        if match:
+            last = max(last, int(match[1]))
+
+    # All numbers up to the last one exist. A listing may lack a file that is created meanwhile.
     paths = map(_path, range(1, last + 1))
     return last, [path for path in paths if _end_path(path) not in listed]
 
 
 def _read(archive: Archive, path: str) -> _Lock | None:
-    if (content := archive.read(path)) is None:
+    content = archive.read(path)
+    if content is None:
         return None
     with damage_named(archive, path, advice="if no run is going on, remove it"):
         return record_of(_Lock, json.loads(content))

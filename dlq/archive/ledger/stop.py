@@ -16,7 +16,7 @@ from dlq.archive.storage.records import DAMAGE, record_bytes, record_of
 from dlq_replay.rules.failures import one_line
 
 _SHOWN_CHARACTERS = 200
-"""Of a stop marker that this program did not write."""
+"""Of a stop marker that this program did not write, this much is shown."""
 
 
 class StopCause(StrEnum):
@@ -24,7 +24,7 @@ class StopCause(StrEnum):
 
     Attributes:
         sentence: for people, without a full stop.
-        exit_code: of the command whose run ended so; see ``command_line.verb``.
+        exit_code: of a command whose run ended with this cause; see ``dlq.cli.verb``.
         stops_one_destination: the run goes on with its other queues. Other causes end the run.
     """
 
@@ -63,7 +63,7 @@ class StopCause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A stop, with what there is to say beside its cause: for people alone, and maybe empty."""
+    """A stop. The *detail* beside its cause is for people alone, and may be empty."""
 
     cause: StopCause
     detail: str = ""
@@ -77,15 +77,15 @@ class Stop:
 
 
 def foremost(stops: Iterable[Stop]) -> Stop | None:
-    """Return the stop that stands for all: one of the whole run before one of a destination.
+    """Return the most important stop: one of the whole run before one of a destination.
 
-    The first of several; None where there is none.
+    Of several equal ones the first; None if there is none.
     """
     return min(stops, key=lambda stop: stop.cause.stops_one_destination, default=None)
 
 
 def stop_of(values: object) -> Stop:
-    """Make a stop of its values in JSON. Whatever is no stop becomes one of ``UNKNOWN`` cause."""
+    """Make a stop of its values in JSON; of other values one with the cause ``UNKNOWN``."""
     try:
         return record_of(Stop, values)
     except DAMAGE:
@@ -93,7 +93,7 @@ def stop_of(values: object) -> Stop:
 
 
 def read_marker(content: bytes) -> Stop:
-    """Read a stop marker. One that is damaged, or that somebody else wrote, is a stop, too."""
+    """Read a stop marker. A damaged or foreign one is a stop, too."""
     try:
         values = json.loads(content)
     except (ValueError, RecursionError):
@@ -102,7 +102,7 @@ def read_marker(content: bytes) -> Stop:
 
 
 def record_stop(archive: Archive, plan_id: str, run_id: str, stop: Stop) -> None:
-    """Write down, for people, why a run ended early.
+    """Write, for people, why a run ended early.
 
     Raises:
         ArchiveError: it cannot be written. Nothing depends on it.
@@ -111,7 +111,7 @@ def record_stop(archive: Archive, plan_id: str, run_id: str, stop: Stop) -> None
 
 
 def recorded_stop(archive: Archive, plan_id: str, run_id: str) -> Stop | None:
-    """Read why a run ended early; None if it did not, goes on, or was killed."""
+    """Read why a run ended early; None if it did not, still goes on, or was killed."""
     content = archive.read(_path(plan_id, run_id))
     return None if content is None else read_marker(content)
 
