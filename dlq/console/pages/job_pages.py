@@ -1,6 +1,6 @@
-"""Pages about jobs: what there is to do, what runs, and one job with its answer.
+"""Pages about jobs: the pending work, the list of jobs, and one job with its answer.
 
-The forms start ``dlq`` commands, which check their options. What sends begins with a dry run.
+The forms start ``dlq`` commands, which check their options. A redrive begins with a dry run.
 """
 
 from collections import Counter
@@ -34,9 +34,11 @@ STOP_POLLING = 286
 _WHOLE_PLAN = "plan"
 """The value of the field ``what`` that means every group that the plan redrives."""
 
-_OURS = (f"{PROGRAM}: ", f"{PROGRAM} ")
+_OWN_PREFIXES = (f"{PROGRAM}: ", f"{PROGRAM} ")
+"""Beginnings of the lines on standard error that are sentences for people."""
+
 _UNFINISHED = {None, NOT_ALL_SENT, STOPPED, INTERRUPTED}
-"""Exit codes after which the same command goes on with what is left."""
+"""Exit codes after which the same command goes on with the rest."""
 
 _ACTED_ON = (Disposition.SEND, Disposition.SENT, Disposition.DISCARDED)
 _FLAGS = {"include_foreign", "allow_reordering"}
@@ -46,9 +48,14 @@ def _words(visit: Visit, *names: str) -> list[str]:
     """Return the words of the options that these fields of the form fill in."""
     words: list[str] = []
     for name in names:
-        if value := visit.field(name).strip():
-            of = f"--{name.replace('_', '-')}"
-            words += [of] if name in _FLAGS else option(of, value)
+        value = visit.field(name).strip()
+        if not value:
+            continue
+        option_name = f"--{name.replace('_', '-')}"
+        if name in _FLAGS:
+            words.append(option_name)
+        else:
+            words += option(option_name, value)
     return words
 
 
@@ -58,19 +65,20 @@ def _queue(visit: Visit, name: str) -> list[str]:
 
 
 def _here(console: Console, verb: str, words: Sequence[str]) -> list[str]:
-    """Return the words of a command with what the verb gets of the console, and where it runs."""
-    on_glue = ["--on-glue"] if console.on_glue else []
-    return [*console.words(verb, *words, *console.mask_words)[1:], *on_glue]
+    """Return the words of a command with the console's own options, and where it runs."""
+    command = console.words(verb, *words, *console.mask_words)[1:]
+    if console.on_glue:
+        command.append("--on-glue")
+    return command
 
 
 def _collect(visit: Visit) -> list[str]:
     only = visit.field("only")
-    words = [
-        *_queue(visit, "parked_queue_url"),
-        *_words(visit, "only"),
-        *([] if only == "analyze" else _words(visit, "limit")),
-        *([] if only == "drain" else _words(visit, "since")),
-    ]
+    words = [*_queue(visit, "parked_queue_url"), *_words(visit, "only")]
+    if only != "analyze":
+        words += _words(visit, "limit")
+    if only != "drain":
+        words += _words(visit, "since")
     return _here(visit.console, "collect", words)
 
 
@@ -80,56 +88,62 @@ def _dry_run(visit: Visit) -> list[str]:
     Raises:
         InputError: nothing is chosen, and there is no redrive of everything; or there is no plan.
     """
-    what, plan = visit.field("what"), visit.field("plan")
-    if not what:
+    selection = visit.field("what")
+    plan = visit.field("plan")
+    if not selection:
         raise InputError("choose what to redrive: one group, or every group of this action")
     if not ID.fullmatch(plan):
         raise InputError("this form names no plan; open it again")
-    words = [
-        *option("--plan", plan),
-        *([] if what == _WHOLE_PLAN else option("--group", what)),
-        *_queue(visit, "main_queue_url"),
-        *_words(visit, "to_queue_url", "where", "limit", "include_foreign", "allow_reordering"),
-    ]
+
+    words = [*option("--plan", plan)]
+    if selection != _WHOLE_PLAN:
+        words += option("--group", selection)
+    words += _queue(visit, "main_queue_url")
+    words += _words(visit, "to_queue_url", "where", "limit", "include_foreign", "allow_reordering")
     return _here(visit.console, "redrive", words)
 
 
 def _execution(visit: Visit) -> list[str]:
-    """Make the command that does what a dry run has shown.
+    """Make the command that executes a dry run.
 
-    It has the words of the dry run and the digest of its decisions, and so refuses a plan that was
-    decided otherwise meanwhile.
+    It has the words of the dry run and the digest of its decisions, and so refuses a plan whose
+    decisions have changed since.
 
     Raises:
         InputError: there is no dry run, or it did not end well.
     """
-    dry_run = _found(visit, visit.field("after"))
+    dry_run = _require_job(visit, visit.field("after"))
     answer = dry_run.answer()
     if dry_run.verb != "redrive" or "--execute" in dry_run.words:
         raise InputError(f"job {dry_run.job_id} is no dry run of a redrive")
     if dry_run.exit_code != 0 or answer is None:
         raise InputError("this dry run did not end well: make it again")
-    at_once = visit.field("how") == "all"
-    return [
-        *dry_run.words,
-        *option("--decisions-sha256", answer["decisions_sha256"]),
-        *(["--at-once"] if at_once else ["--ramp", *_words(visit, "allow_returns")]),
-        *_words(visit, "max_rate"),
-        *(["--in-doubt", "send"] if visit.field("in_doubt") else []),
-        *["--execute", *_words(visit, "reason")],
-    ]
+
+    words = [*dry_run.words, *option("--decisions-sha256", answer["decisions_sha256"])]
+    if visit.field("how") == "all":
+        words.append("--at-once")
+    else:
+        words += ["--ramp", *_words(visit, "allow_returns")]
+    words += _words(visit, "max_rate")
+    words += _in_doubt(visit)
+    words += ["--execute", *_words(visit, "reason")]
+    return words
 
 
 def _again(visit: Visit) -> list[str]:
-    """Make the same command again; with the field ``in_doubt`` it also sends what is in doubt."""
-    in_doubt = ["--in-doubt", "send"] if visit.field("in_doubt") else []
-    return [*_found(visit).words, *in_doubt]
+    """Make the same command again."""
+    return [*_require_job(visit).words, *_in_doubt(visit)]
+
+
+def _in_doubt(visit: Visit) -> list[str]:
+    """Return the option that also sends messages in doubt, if the form has ``in_doubt``."""
+    return ["--in-doubt", "send"] if visit.field("in_doubt") else []
 
 
 def _start(command: Callable[[Visit], list[str]]) -> Handler:
     """Return the handler that starts a command, and sends the browser to its page.
 
-    The form names the job that it starts: one that is sent twice starts one.
+    The form names the job that it starts: a form that is sent twice starts one job.
     """
 
     def handler(visit: Visit) -> Response:
@@ -146,7 +160,7 @@ def _stop(visit: Visit) -> Response:
     return visit.see_other(f"/jobs/{job_id}")
 
 
-def _found(visit: Visit, job_id: str = "") -> Job:
+def _require_job(visit: Visit, job_id: str = "") -> Job:
     job = visit.console.jobs.get(job_id or visit.request.path_params.get("job_id", ""))
     if job is None:
         raise InputError("there is no such job; old ones are removed")
@@ -163,7 +177,7 @@ def _jobs(visit: Visit) -> Response:
 
 
 def _counts(visit: Visit) -> Response:
-    console, fault = visit.console, ""
+    console = visit.console
     options = StatusOptions(
         console.archive.root,
         parked_queue_url=console.values.get("parked-queue-url"),
@@ -171,26 +185,29 @@ def _counts(visit: Visit) -> Response:
         main_queue_url=console.values.get("main-queue-url"),
         dlq_url=console.values.get("dlq-url"),
     )
+    fault = ""
     try:
-        found = status(options)
+        counts = status(options)
     except JobError as error:
-        # A queue that cannot be asked must not hide what is in the archive.
-        found, fault = status(StatusOptions(console.archive.root)), str(error)
-    return visit.page("job_counts.html.jinja", found=found, fault=fault, PENDING=PENDING)
+        # If a queue cannot be asked, the counts of the archive must still be shown.
+        counts = status(StatusOptions(console.archive.root))
+        fault = str(error)
+    return visit.page("job_counts.html.jinja", found=counts, fault=fault, PENDING=PENDING)
 
 
 def _job(visit: Visit) -> Response:
     """Show a job with its answer. ``sentences`` are for people, ``log`` is the other output."""
-    job = _found(visit)
+    job = _require_job(visit)
     answer = None if job.exit_code is None else job.answer()
-    lines = job.errors().splitlines()
     sending = _sending(answer) if answer and job.verb == "redrive" else None
+    sentences, log = _sentences_and_log(job)
+
     response = visit.page(
         "job_state.html.jinja" if visit.is_fragment else "one_job.html.jinja",
         job=job,
         command=" ".join(map(quoted, [PROGRAM, *job.words])),
-        sentences=[one.removeprefix(f"{PROGRAM}: ") for one in lines if one.startswith(_OURS)],
-        log="\n".join(one for one in lines if not one.startswith(_OURS)),
+        sentences=sentences,
+        log=log,
         answer=answer,
         sending=sending,
         is_dry_run=job.verb == "redrive" and "--execute" not in job.words,
@@ -204,8 +221,20 @@ def _job(visit: Visit) -> Response:
     return response
 
 
+def _sentences_and_log(job: Job) -> tuple[list[str], str]:
+    """Return the sentences for people on a job's standard error, and all else there."""
+    sentences: list[str] = []
+    others: list[str] = []
+    for line in job.errors().splitlines():
+        if line.startswith(_OWN_PREFIXES):
+            sentences.append(line.removeprefix(f"{PROGRAM}: "))
+        else:
+            others.append(line)
+    return sentences, "\n".join(others)
+
+
 def _goes_on(exit_code: int | None, sending: Mapping[str, Any] | None) -> bool:
-    """Whether the same command would do what is left. What is stopped waits for a person."""
+    """Return whether the same command would do the rest. A stopped group waits for a person."""
     if exit_code == STOPPED and sending is not None:
         return bool(sending["is_unfinished"])
     return exit_code in _UNFINISHED
@@ -217,31 +246,44 @@ def _sending(answer: Mapping[str, Any]) -> dict[str, Any]:
     A row is an id, its action, and a number for each column.
     """
     groups: Sequence[Mapping[str, Any]] = answer["groups"]
-    counts = sum((Counter[str](group["counts"]) for group in groups), Counter[str]())
-    named = columns(counts)
-    problems = answer["problems"]
+    counts = Counter[str]()
+    stopped_ids: list[str] = []
+    for group in groups:
+        counts.update(group["counts"])
+        if group["counts"].get(Disposition.STOPPED):
+            stopped_ids.append(group["group_id"])
+
+    table = columns(counts)
+    rows: list[tuple[str, str, list[int]]] = []
+    for group in groups:
+        # A plan of a thousand groups acts on a few.
+        if group["action"] == "leave" and not any(map(group["counts"].get, _ACTED_ON)):
+            continue
+        rows.append(_row(group, table))
+
+    problems = [Tally(**problem) for problem in answer["problems"]]
     stopped_by = answer["stopped_by"]
     return {
         **answer,
-        "columns": list(named),
-        "rows": [
-            (
-                group["group_id"],
-                f"{group['action']}, edited" if group["is_edited"] else group["action"],
-                [sum(group["counts"].get(word, 0) for word in of) for of in named.values()],
-            )
-            for group in groups
-            # A plan of a thousand groups acts on a few.
-            if group["action"] != "leave" or any(group["counts"].get(one) for one in _ACTED_ON)
-        ],
+        "columns": list(table),
+        "rows": rows,
         "why_stopped": stopped_by and stop_of(stopped_by).sentence,
         "planned": counts[Disposition.SEND],
         "done": counts[Disposition.SENT],
-        "problems": [problem_sentence(Tally(**one)) for one in problems],
+        "problems": list(map(problem_sentence, problems)),
         "is_unfinished": any(map(counts.get, UNFINISHED)),
-        "stopped": [one["group_id"] for one in groups if one["counts"].get(Disposition.STOPPED)],
-        "has_doubt": any(one["word"] == Disposition.IN_DOUBT for one in problems),
+        "stopped": stopped_ids,
+        "has_doubt": any(problem.word == Disposition.IN_DOUBT for problem in problems),
     }
+
+
+def _row(
+    group: Mapping[str, Any], table: Mapping[str, Sequence[str]]
+) -> tuple[str, str, list[int]]:
+    action = f"{group['action']}, edited" if group["is_edited"] else group["action"]
+    counts = Counter[str](group["counts"])
+    numbers = [sum(map(counts.__getitem__, dispositions)) for dispositions in table.values()]
+    return group["group_id"], action, numbers
 
 
 def _titles(console: Console, plan_id: str) -> dict[str, str]:
@@ -252,18 +294,19 @@ def _titles(console: Console, plan_id: str) -> dict[str, str]:
 
 
 def _outcomes(visit: Visit) -> Response:
-    console, group = visit.console, visit.query.get("group")
+    console = visit.console
+    group_id = visit.query.get("group")
     plan = find_report(console.archive, visit.query.get("plan")).plan()
-    plan = plan.only(group) if group else plan
-    found = read_outcomes(console.archive, plan, console.failure_table, make_client=sqs_client)
-    sent = [one for one in found.values() if one.sent]
+    plan = plan.only(group_id) if group_id else plan
+    outcomes = read_outcomes(console.archive, plan, console.failure_table, make_client=sqs_client)
+    sent = [outcome for outcome in outcomes.values() if outcome.sent]
     response = visit.page(
         "outcomes.html.jinja",
-        has_ids=not group,
+        has_ids=not group_id,
         plan_id=plan.plan_id,
-        outcomes=sorted(sent, key=lambda one: -(one.returned or 0)),
+        outcomes=sorted(sent, key=lambda outcome: -(outcome.returned or 0)),
     )
-    if all(one.is_known(console.now().timestamp()) for one in sent):
+    if all(outcome.is_known(console.now().timestamp()) for outcome in sent):
         response.status_code = STOP_POLLING
     return response
 
@@ -275,8 +318,8 @@ def _redrive(visit: Visit) -> Response:
         "redrive.html.jinja",
         plan=plan,
         stopped=read_memory(archive).stopped,
-        redriven=[one for one in plan.groups if one.action is Action.REDRIVE],
-        discarded=[one for one in plan.groups if one.action is Action.DISCARD],
+        redriven=[group for group in plan.groups if group.action is Action.REDRIVE],
+        discarded=[group for group in plan.groups if group.action is Action.DISCARD],
         chosen=visit.query.get("group", ""),
         WHOLE_PLAN=_WHOLE_PLAN,
         start_id=visit.console.jobs.make_id(),

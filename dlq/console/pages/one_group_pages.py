@@ -1,7 +1,7 @@
-"""Pages about one group: its messages, what people say about it, its edit; and about one message.
+"""Pages about one group: its messages, its notes and history, its edit; and about one message.
 
-While a person types a JSON Patch, the page shows what would change in twenty messages. A dry run
-counts over the whole group.
+While a person types a JSON Patch, the page shows the changes in twenty messages. A dry run counts
+over the whole group.
 """
 
 from functools import partial
@@ -39,15 +39,16 @@ from dlq.report.views import View, group_view, shown_sample
 from dlq_replay.replaying.returns import Returns
 
 _MOST_STATEMENTS = 50
-"""Of a group's history, the newest."""
+"""Statements of a group's history that are shown, the newest."""
 
 PREVIEW_MESSAGES = 20
 
 
 def _content(copy: ArchivedCopy) -> tuple[View, str]:
     """Return body and attributes of a copy as a sample, and its recorded error."""
-    values = copy.values or {}
-    attributes = {f"{name} ({copy.attributes[name]})": one for name, one in values.items()}
+    attributes: dict[str, str] = {}
+    for name, value in (copy.values or {}).items():
+        attributes[f"{name} ({copy.attributes[name]})"] = value
     sample = shown_sample(Sample(copy.message_id, copy.sent_at, copy.body or "", attributes))
     error = filter(None, (copy.error_type, copy.error_code, copy.error_message))
     return sample, ": ".join(error)
@@ -59,7 +60,8 @@ def _planned(visit: Visit, plan_id: str | None) -> tuple[Plan, PlannedGroup]:
 
 
 def _group(visit: Visit) -> Response:
-    archive, group_id = visit.console.archive, visit.request.path_params["group_id"]
+    archive = visit.console.archive
+    group_id = visit.request.path_params["group_id"]
     report = reports.read_report(visit.console, visit.query.get("plan"))
     group = report.groups[report.plan.index(group_id)]
     edit = group.planned.edit
@@ -73,16 +75,16 @@ def _group(visit: Visit) -> Response:
         state=report.memory.state(group_id),
         history=read_statements(archive, group_id, _MOST_STATEMENTS),
         note=read_notes(archive, report.memory, [group_id]).get(group_id, ""),
-        actions=[one.value for one in Action],
-        operations=[write_indented(dict(one)) for one in operations],
+        actions=[action.value for action in Action],
+        operations=[write_indented(dict(operation)) for operation in operations],
         may_differ="<*>" in group.planned.title,
     )
 
 
 def _words(visit: Visit) -> Response:
-    """What stands at each ``<*>`` of the group's title, as a fragment or on a page of its own."""
-    console, query = visit.console, visit.query
-    plan, group = _planned(visit, query.get("plan"))
+    """Show the words at each ``<*>`` of the group's title, as a fragment or a page of its own."""
+    console = visit.console
+    plan, group = _planned(visit, visit.query.get("plan"))
     members = group_members(console.archive, plan, group.group_id)
     mask = str if console.is_unmasked else console.masks.text
     words, words_of = differing_words(console.archive, group.group_id, members, mask)
@@ -90,38 +92,41 @@ def _words(visit: Visit) -> Response:
         "words_list.html.jinja" if visit.is_fragment else "words.html.jinja",
         group_id=group.group_id,
         planned=group,
-        place=query.get("plan", ""),
+        place=visit.query.get("plan", ""),
         words=words,
         words_of=words_of,
     )
 
 
 def _messages(visit: Visit) -> Response:
-    """A page of the group's messages, the oldest first, as a fragment or on a page of its own.
+    """Show the group's messages, the oldest first, as a fragment or on a page of its own.
 
-    The table of the plan has what it needs, so no file of messages is opened.
+    The table of the plan has all values, so no file of messages is opened.
     """
-    console, archive, query = visit.console, visit.console.archive, visit.query
-    plan, group = _planned(visit, query.get("plan"))
-    group_id, text = group.group_id, query.get("q", "").strip()
+    archive = visit.console.archive
+    plan, group = _planned(visit, visit.query.get("plan"))
+    group_id = group.group_id
     members = group_members(archive, plan, group_id)
     total = members.num_rows
+
+    text = visit.query.get("q", "").strip()
     if text:
-        is_in = pc.match_substring(members["message_id"], text, ignore_case=True)
-        members = members.filter(is_in)
+        is_match = pc.match_substring(members["message_id"], text, ignore_case=True)
+        members = members.filter(is_match)
     matching = members.num_rows
+
     number, pages = visit.page_number(matching)
-    keys: Any = [("sent_at", "ascending"), ("message_id", "ascending")]
-    places = pc.sort_indices(members, sort_keys=keys)[(number - 1) * PAGE_ROWS :][:PAGE_ROWS]
-    shown = members.take(places)
+    sort_keys: Any = [("sent_at", "ascending"), ("message_id", "ascending")]
+    in_order = pc.sort_indices(members, sort_keys=sort_keys)
+    shown = members.take(in_order[(number - 1) * PAGE_ROWS :][:PAGE_ROWS])
     states = planned_states(archive, plan.plan_id, shown["message_id"])
-    returns = read_returns(archive, plan.plan_id, [group_id], console.failure_table)
+    returns = read_returns(archive, plan.plan_id, [group_id], visit.console.failure_table)
     return visit.page(
         "messages_list.html.jinja" if visit.is_fragment else "messages.html.jinja",
         rows=shown.append_column("state", states).to_pylist(),
         group_id=group_id,
         planned=group,
-        place=query.get("plan", ""),
+        place=visit.query.get("plan", ""),
         text=text,
         matching=matching,
         total=total,
@@ -132,29 +137,32 @@ def _messages(visit: Visit) -> Response:
 
 
 def _say(visit: Visit) -> Response:
-    """Write down what a person says about a group: a note, or that it is resolved or is not."""
+    """Record a statement of a person about a group: a note, or that it is resolved or is not."""
     console = visit.console
     group_id = visit.request.path_params["group_id"]
     reports.find_report(console.archive, visit.field("shown_plan") or None).plan().index(group_id)
     if not is_group_id(group_id):
         raise InputError(f"{group_id}: is no id of a group as analyses make it")
+
     text: str | None = note_of(visit.field("text").strip())
     if text == visit.field("text_before"):
-        # What the page showed is not said again: it may be another person's by now.
+        # The text that the page showed is not recorded again: another person may have changed it.
         text = None
     is_resolved = {"yes": True, "no": False}.get(visit.field("resolved"))
     if text is None and is_resolved is None:
         raise InputError("change the note")
-    said = Statement(console.now(), console.who, text=text, is_resolved=is_resolved)
-    add_statement(console.archive, group_id, said)
+
+    statement = Statement(console.now(), console.who, text=text, is_resolved=is_resolved)
+    add_statement(console.archive, group_id, statement)
     return visit.see_other(f"{GROUPS}{group_id}", plan=visit.field("shown_plan"))
 
 
 def _message(visit: Visit) -> Response:
-    console, message_id = visit.console, visit.request.path_params["message_id"]
+    console = visit.console
+    message_id = visit.request.path_params["message_id"]
     options = ShowOptions(
-        console.archive.root,
-        message_id,
+        archive=console.archive.root,
+        message_id=message_id,
         has_body=True,
         is_unmasked=console.is_unmasked,
     )
@@ -163,7 +171,7 @@ def _message(visit: Visit) -> Response:
     return visit.page(
         "message.html.jinja",
         history=history,
-        copies=[(one, *_content(one)) for one in history.copies],
+        copies=[(copy, *_content(copy)) for copy in history.copies],
         group_id=visit.query.get("group", ""),
         shown_plan=visit.query.get("plan", ""),
         command=console.command("show", message_id, *words),
@@ -174,8 +182,8 @@ def patch_lines(edit: Edit | None) -> str:
     """Format the patch of an edit with a line for each operation; empty without one."""
     if edit is None or edit.patch is None:
         return ""
-    lines = ",\n".join(f"  {write_json(dict(one))}" for one in edit.patch.operations)
-    return f"[\n{lines}\n]"
+    lines = [f"  {write_json(dict(operation))}" for operation in edit.patch.operations]
+    return "[\n" + ",\n".join(lines) + "\n]"
 
 
 def _edit(visit: Visit) -> Response:
@@ -205,24 +213,25 @@ def _page(
 
 
 def _preview_values(visit: Visit, plan: Plan, group: PlannedGroup, text: str) -> dict[str, Any]:
-    archive, group_id = visit.console.archive, group.group_id
+    archive = visit.console.archive
+    group_id = group.group_id
     patch, faults = read_patch(text)
     members = group_members(archive, plan, group_id)
-    edits = {group_id: Edit(patch)} if patch else {}
-    # A queue may have a lower limit, which the dry run knows.
-    editor = Editor(edits, plan.plan_id)
-    by_file = pc.sort_indices(members["file"].cast(pa.string()))
-    rows = members.take(by_file[:PREVIEW_MESSAGES]).sort_by("sent_at").to_pylist()
-    first = [Member(row["message_id"], row["file"]) for row in rows]
-    samples, misfits = [], []
-    for row in member_rows(archive, first) if edits else ():
-        before = from_row(row)
-        try:
-            after = editor.message({**row, "group_id": group_id, CHANGES: None})
-        except EditError as error:
-            misfits.append((before.message_id, str(error)))
-        else:
-            samples.append(edit_sample(group_id, before, after, visit.console.masks))
+
+    samples = []
+    misfits = []
+    if patch:
+        # A queue may have a lower limit, which the dry run knows.
+        editor = Editor({group_id: Edit(patch)}, plan.plan_id)
+        for row in member_rows(archive, _preview_members(members)):
+            before = from_row(row)
+            try:
+                after = editor.message({**row, "group_id": group_id, CHANGES: None})
+            except EditError as error:
+                misfits.append((before.message_id, str(error)))
+            else:
+                samples.append(edit_sample(group_id, before, after, visit.console.masks))
+
     words = (group.action.value, "--edit", patch.text if patch else "[]")
     return {
         "group": group,
@@ -234,6 +243,13 @@ def _preview_values(visit: Visit, plan: Plan, group: PlannedGroup, text: str) ->
         "misfits": misfits,
         "command": visit.console.command("decide", group_id, *words),
     }
+
+
+def _preview_members(members: pa.Table) -> list[Member]:
+    """Return messages of few files, the oldest first."""
+    by_file = pc.sort_indices(members["file"].cast(pa.string()))
+    rows = members.take(by_file[:PREVIEW_MESSAGES]).sort_by("sent_at").to_pylist()
+    return [Member(row["message_id"], row["file"]) for row in rows]
 
 
 def _preview(visit: Visit) -> Response:
@@ -249,12 +265,14 @@ def _save(visit: Visit) -> Response:
     patch, faults = read_patch(text)
     if faults:
         return _page(visit, plan, group, text)
+
     seen = {group.group_id: visit.field("seen")}
     change = partial(with_patch, group_id=group.group_id, patch=patch)
     try:
         reports.change_groups(visit.console, plan.plan_id, seen, change)
     except reports.MeanwhileError as error:
         return _page(visit, error.plan, group, text, error.groups[0])
+
     shown_plan = visit.field("shown_plan")
     return visit.see_other(f"{GROUPS}{group.group_id}", plan=shown_plan, edited="1")
 
