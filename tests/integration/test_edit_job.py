@@ -10,6 +10,9 @@ import pytest
 from dlq.cli.command import main
 from dlq.engine import Engine
 from dlq.errors import InputError
+from dlq.redrive.redrive import redrive
+from dlq.redrive.request import RedriveRequest
+from dlq.redrive.run import prepare
 from dlq_replay.wire.attributes import MessageAttribute
 from tests.integration.conftest import MakeQueue
 from tests.integration.desk import MakeDesk
@@ -159,6 +162,18 @@ def test_expressions_are_checked_with_the_whole_plan(make_desk: MakeDesk) -> Non
     for line, (name, fault) in zip(str(caught.value).splitlines()[1:], faults, strict=True):
         assert line.startswith(f"  groups[0].set_attributes.{name}: ")
         assert fault in line.lower()
+
+
+def test_types_of_expressions_are_checked_where_the_run_was_prepared_without_an_engine(
+    make_desk: MakeDesk,
+) -> None:
+    desk = make_desk([parked(0)])
+    plan = with_edit(desk.plan, "set_attributes:\n  c: parked_reason is null\n")
+    request = RedriveRequest(plan=plan, to_queue_url=desk.destination.url)
+    run = prepare(desk.archive, request)
+
+    with pytest.raises(InputError, match=r"set_attributes\.c: .*gives boolean"):
+        redrive(desk.engine, run)
 
 
 @pytest.mark.both_engines

@@ -258,6 +258,20 @@ def test_a_run_of_one_group_reads_no_message_of_another(
     assert of_drains == {"drain_id=20261122T000000Z-000000"}
 
 
+def test_messages_that_do_not_fit_beside_a_local_engine_are_refused_before_the_first_claim(
+    make_desk: MakeDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = make_desk(standard(3))
+    monkeypatch.setattr(memory, "ALWAYS_SENT_BYTES", 0)
+    monkeypatch.setattr(execution, "available_bytes", lambda _: 10)
+
+    with pytest.raises(InputError, match="of messages to send need about"):
+        desk.redrive()
+
+    assert desk.archive.list("ledger/runs") == []
+    assert receive_all(desk.destination) == []
+
+
 def test_a_plan_whose_ids_do_not_fit_into_memory_is_refused_before_the_first_claim(
     make_desk: MakeDesk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
