@@ -50,6 +50,7 @@ def render_page(findings: Findings) -> str:
     early_script = asset("early.js")
     script = bundled(SCRIPTS)
     style = joined(STYLES)
+
     policy = (
         "default-src 'none'",
         f"script-src {_csp_hash(early_script)} {_csp_hash(script)}",
@@ -60,6 +61,7 @@ def render_page(findings: Findings) -> str:
         "require-trusted-types-for 'script'",
         "trusted-types 'none'",
     )
+
     template = make_environment().get_template("page.html.jinja")
     return template.render(
         view=page_view(findings),

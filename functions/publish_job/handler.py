@@ -47,13 +47,16 @@ def lambda_handler(event: Mapping[str, Any], context: object) -> None:
     ``AvailabilityZone``.
     """
     del context
-    status, reason, data = "SUCCESS", "", {}
+    status = "SUCCESS"
+    reason = ""
+    data: dict[str, str] = {}
     try:
         data = _act(event)
     except Exception as error:
         logger.exception("the request failed")
         reason = f"{type(error).__name__}: {error}"
         status = "SUCCESS" if event["RequestType"] == "Delete" else "FAILED"
+
     answer = {
         "Status": status,
         "Reason": reason,
@@ -73,6 +76,7 @@ def publish_job(client: "S3Client", bucket: str, prefix: str, job: Path) -> dict
     digest = hashlib.sha256()
     for content in contents.values():
         digest.update(hashlib.sha256(content).digest())
+
     folder = f"{prefix}/{digest.hexdigest()[:16]}"
     for name, content in contents.items():
         client.put_object(Bucket=bucket, Key=f"{folder}/{name}", Body=content)
@@ -83,26 +87,32 @@ def publish_job(client: "S3Client", bucket: str, prefix: str, job: Path) -> dict
 def remove_job(client: "S3Client", bucket: str, prefix: str) -> None:
     """Delete every version and every delete marker below the folder *prefix* of *bucket*.
 
-    Safe to repeat. Whatever else the bucket has stays. Raises RuntimeError where S3 refused
-    some of them, ValueError for an empty *prefix*.
+    Safe to repeat. All other objects of the bucket stay.
+
+    Raises:
+        RuntimeError: S3 refused to delete some of them.
+        ValueError: *prefix* is empty.
     """
     if not prefix.strip("/"):
         raise ValueError("no prefix: the code is never at the top of the bucket")
+
     # A page has 1,000 versions at most, as many as one call deletes: S3 API reference,
-    # DeleteObjects. The next one is listed anew, because these are gone.
+    # DeleteObjects. Each round lists the first page again, because the listed versions are gone.
     folder = f"{prefix}/"
     while True:
         page = client.list_object_versions(Bucket=bucket, Prefix=folder)
-        versions: list[ObjectIdentifierTypeDef] = [
-            {"Key": version["Key"], "VersionId": version["VersionId"]}
-            for version in (*page.get("Versions", ()), *page.get("DeleteMarkers", ()))
-            if version["Key"].startswith(folder)
-        ]
+        versions: list[ObjectIdentifierTypeDef] = []
+        for version in (*page.get("Versions", ()), *page.get("DeleteMarkers", ())):
+            if not version["Key"].startswith(folder):
+                continue
+            versions.append({"Key": version["Key"], "VersionId": version["VersionId"]})
         if not versions:
             return
+
         answer = client.delete_objects(Bucket=bucket, Delete={"Objects": versions, "Quiet": True})
-        if refused := [f"{one.get('Key')}: {one.get('Code')}" for one in answer.get("Errors", ())]:
-            raise RuntimeError(f"S3 refused, of s3://{bucket}: {', '.join(refused[:5])}")
+        errors = [f"{error.get('Key')}: {error.get('Code')}" for error in answer.get("Errors", ())]
+        if errors:
+            raise RuntimeError(f"S3 refused, of s3://{bucket}: {', '.join(errors[:5])}")
 
 
 def put_answer(url: str, content: bytes) -> None:
@@ -118,8 +128,10 @@ def _act(event: Mapping[str, Any]) -> dict[str, str]:
     if event["RequestType"] == "Delete":
         remove_job(_client("s3"), properties["Bucket"], properties["Prefix"])
         return {}
+
     answer = {}
-    if subnet_id := properties.get("SubnetId"):
+    subnet_id = properties.get("SubnetId")
+    if subnet_id:
         [subnet] = _client("ec2").describe_subnets(SubnetIds=[subnet_id])["Subnets"]
         answer["AvailabilityZone"] = str(subnet["AvailabilityZone"])
     return answer | publish_job(_client("s3"), properties["Bucket"], properties["Prefix"], JOB)

@@ -24,6 +24,7 @@ from dlq_replay.replaying.measures import Metric, publish
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
+    from mypy_boto3_cloudwatch.type_defs import MetricDataQueryTypeDef
     from mypy_boto3_glue import GlueClient
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_sqs import SQSClient
@@ -64,7 +65,7 @@ class Waiting:
 
     Attributes:
         parked: approximate number of messages in the parked queue.
-        groups: those of the last analysis that a notice names: status, id and number of messages,
+        groups: groups of the last analysis that a notice names: status, id and number of messages,
             in the order of the notice. None where no analysis left a record.
         pending: messages in the archive without a decision, at the end of the last run of the
             job; None where no run left a record.
@@ -85,8 +86,15 @@ class Waiting:
 
     @property
     def is_due(self) -> bool:
-        """Groups of other statuses were named before; what is in the parked queue was not."""
-        return self.parked > 0 or bool(self.pending if self.groups is None else self.groups)
+        """Whether a notice is due, also for parked messages, which no earlier notice named.
+
+        Groups of other statuses were named before.
+        """
+        if self.parked > 0:
+            return True
+        if self.groups is None:
+            return bool(self.pending)
+        return bool(self.groups)
 
     @property
     def title(self) -> str:
@@ -96,10 +104,12 @@ class Waiting:
 
     @property
     def subject(self) -> str:
-        """The subject of the notice: how many groups need somebody, or how many messages wait."""
-        messages = f"{self.parked + (self.pending or 0)} dead letters wait"
-        what = f"{self.title}: groups of dead letters" if self.groups else messages
-        return f"{what}, main queue {self.main_queue}"[:SUBJECT_MAX_CHARACTERS]
+        """The subject of the notice: the number of groups to decide about, or of messages."""
+        if self.groups:
+            waiting = f"{self.title}: groups of dead letters"
+        else:
+            waiting = f"{self.parked + (self.pending or 0)} dead letters wait"
+        return f"{waiting}, main queue {self.main_queue}"[:SUBJECT_MAX_CHARACTERS]
 
     @property
     def text(self) -> str:
@@ -109,12 +119,14 @@ class Waiting:
             days = self.oldest_pending_seconds // 86_400
             age = f", the oldest for {days} days" if days else ""
             lines.append(f"Pending in the archive: {self.pending}{age}")
+
         if self.blocked:
             most = ", ".join(f"{message_id} ({count})" for message_id, count in self.blockers)
             lines.append(
                 f"Of them, {self.blocked} wait behind an earlier message of their message group, "
                 f"which comes first: {most}"
             )
+
         if self.groups:
             lines.append(f"Groups of the last analysis, with their messages: {self.title}")
             shown = self.groups[:_MOST_GROUPS]
@@ -123,6 +135,7 @@ class Waiting:
                 lines.append(f"  and {len(self.groups) - len(shown)} more: see dlq groups")
             if self.groups[0][0] == "stopped":
                 lines.append(_OF_STOPPED)
+
         return "\n".join([*lines, "", _ADVICE])
 
 
@@ -143,7 +156,7 @@ _OF_STOPPED = (
 
 
 def lambda_handler(event: Mapping[str, Any], context: object) -> None:
-    """Publish what waits, if anything does; or that a run of the Spark job failed.
+    """Publish a notice of waiting messages, if there are any, or of a failed run of the Spark job.
 
     *event* is a scheduled event, or a "Glue Job State Change". Lambda retries after an exception: a
     count could not be read, or the notice could not be published.
@@ -152,9 +165,12 @@ def lambda_handler(event: Mapping[str, Any], context: object) -> None:
     if event.get("detail-type") == "Glue Job State Change":
         _publish(*_failed_run(event["detail"]))
         return
-    if job := os.environ.get("SPARK_JOB"):
+
+    job = os.environ.get("SPARK_JOB")
+    if job:
         age = datetime.now(UTC) - last_scheduled_start(_client("glue"), job)
         _print_metric(Metric.LAST_RUN_AGE_SECONDS, age)
+
     waiting = read_waiting(_client("sqs"), _client("s3"), os.environ)
     if waiting.parked:
         queue = os.environ["PARKED_QUEUE_URL"].rpartition("/")[2]
@@ -165,25 +181,31 @@ def lambda_handler(event: Mapping[str, Any], context: object) -> None:
 
 
 def read_waiting(sqs: "SQSClient", s3: "S3Client", environment: Mapping[str, str]) -> Waiting:
-    """Return what waits now."""
+    """Read the numbers of waiting messages and the groups of the last analysis."""
     url = environment["PARKED_QUEUE_URL"]
     counts = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=_COUNTS)["Attributes"]
     parked = sum(int(counts[name]) for name in _COUNTS)
     waiting = Waiting(environment["MAIN_QUEUE_NAME"], parked)
-    if not (bucket := environment.get("ARCHIVE_BUCKET")):
+    bucket = environment.get("ARCHIVE_BUCKET")
+    if not bucket:
         return waiting
+
     status = _read_json(s3, bucket, environment["STATUS_KEY"])
+    newest_key = ""
     pages = s3.get_paginator("list_objects_v2").paginate(
         Bucket=bucket, Prefix=environment["SEEN_PREFIX"]
     )
-    # The ids of reports, and so these keys, sort by time.
-    newest = max((item["Key"] for page in pages for item in page.get("Contents", ())), default=None)
-    groups = _groups(_read_json(s3, bucket, newest)) if newest else None
+    for page in pages:
+        for listed in page.get("Contents", ()):
+            # The ids of reports, and so these keys, sort by time.
+            newest_key = max(newest_key, listed["Key"])
+
+    groups = _groups(_read_json(s3, bucket, newest_key)) if newest_key else None
     return replace(waiting, groups=groups, **_of_last_run(status))
 
 
 def last_scheduled_start(glue: "GlueClient", job: str) -> datetime:
-    """Return when a trigger last started the job; before its first start, when it was created.
+    """Return the time when a trigger last started the job; else the time of the job's creation.
 
     Runs that a person started do not count: they do other work.
     """
@@ -198,44 +220,47 @@ def last_scheduled_start(glue: "GlueClient", job: str) -> datetime:
 def oldest_parked(
     cloudwatch: "CloudWatchClient", queue: str, drained_at: datetime | None
 ) -> timedelta:
-    """Return how long a message can have been in the parked queue, at most.
+    """Return the longest time that a message can have been in the parked queue.
 
     A message came after the queue was last empty, and after the start of the last run that emptied
-    it: messages may come faster than the counts show. SQS's own age of the oldest leaves out what
-    was received three times.
+    it: messages may come faster than the counts show. SQS's own age of the oldest message leaves
+    out messages that were received three times.
 
     *drained_at* is when the last run that emptied it began; None if none did.
     """
     now = datetime.now(UTC)
-    times = set()
-    for page in cloudwatch.get_paginator("get_metric_data").paginate(
-        MetricDataQueries=[
-            {
-                "Id": f"of{number}",
-                "MetricStat": {
-                    "Metric": {
-                        "Namespace": "AWS/SQS",
-                        "MetricName": name,
-                        "Dimensions": [{"Name": "QueueName", "Value": queue}],
-                    },
-                    "Period": 60,
-                    "Stat": "Maximum",
-                },
-            }
-            for number, name in enumerate(_COUNT_METRICS)
-        ],
-        StartTime=now - LOOK_BACK,
-        EndTime=now,
-    ):
+    queries = [_query(number, metric, queue) for number, metric in enumerate(_COUNT_METRICS)]
+    pages = cloudwatch.get_paginator("get_metric_data").paginate(
+        MetricDataQueries=queries, StartTime=now - LOOK_BACK, EndTime=now
+    )
+    times_with_messages: set[datetime] = set()
+    for page in pages:
         for result in page["MetricDataResults"]:
-            counts = zip(result["Timestamps"], result["Values"], strict=True)
-            times |= {time for time, count in counts if count}
+            for time, count in zip(result["Timestamps"], result["Values"], strict=True):
+                if count:
+                    times_with_messages.add(time)
+
     since = now
-    for time in sorted(times, reverse=True):
+    for time in sorted(times_with_messages, reverse=True):
         if since - time > LONGEST_GAP:
             break
         since = time
     return now - max(since, drained_at or since)
+
+
+def _query(number: int, metric: str, queue: str) -> "MetricDataQueryTypeDef":
+    return {
+        "Id": f"of{number}",
+        "MetricStat": {
+            "Metric": {
+                "Namespace": "AWS/SQS",
+                "MetricName": metric,
+                "Dimensions": [{"Name": "QueueName", "Value": queue}],
+            },
+            "Period": 60,
+            "Stat": "Maximum",
+        },
+    }
 
 
 def _print_metric(metric: Metric, age: timedelta) -> None:
@@ -244,8 +269,9 @@ def _print_metric(metric: Metric, age: timedelta) -> None:
 
 
 def _groups(seen: Any) -> list[tuple[str, str, int]] | None:  # noqa: ANN401 - JSON
-    """Return the groups to name of what an analysis wrote down; None if it is not readable."""
-    now, groups = datetime.now(UTC), []
+    """Return the groups that a notice names from an analysis's record; None if it is unreadable."""
+    now = datetime.now(UTC)
+    groups = []
     try:
         for group_id, group in seen["groups"].items():
             status = group["status"]
@@ -263,10 +289,13 @@ def _groups(seen: Any) -> list[tuple[str, str, int]] | None:  # noqa: ANN401 - J
 def _of_last_run(status: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
     """Return the fields of ``Waiting`` that the last run wrote; none if a part is unreadable."""
     try:
-        blockers = [(one["message_id"], int(one["waiting"])) for one in status["blockers"]]
-        # Only ids may go into a notice, whatever the file contains.
-        if not all(_MESSAGE_ID.fullmatch(message_id) for message_id, _ in blockers):
-            return {}
+        blockers = []
+        for blocker in status["blockers"]:
+            # Only ids may go into a notice, whatever the file contains.
+            if not _MESSAGE_ID.fullmatch(blocker["message_id"]):
+                return {}
+            blockers.append((blocker["message_id"], int(blocker["waiting"])))
+
         drained_at = status["drained_at"]
         return {
             "pending": int(status["pending"]["messages"]),
@@ -280,7 +309,7 @@ def _of_last_run(status: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
 
 
 def _read_json(s3: "S3Client", bucket: str, key: str) -> Any:  # noqa: ANN401 - JSON
-    """Return what an object of the archive holds; None if nothing readable is there."""
+    """Read an object of the archive; None if it is absent or unreadable."""
     try:
         return json.loads(s3.get_object(Bucket=bucket, Key=key)["Body"].read())
     except (ClientError, ValueError):
@@ -288,14 +317,15 @@ def _read_json(s3: "S3Client", bucket: str, key: str) -> Any:  # noqa: ANN401 - 
 
 
 def _failed_run(detail: Mapping[str, Any]) -> tuple[str, str]:
-    """Return subject and text of the notice: which run failed, and its exit code.
+    """Return subject and text of the notice, with the run that failed and its exit code.
 
     The event's own message is not forwarded: the text of an exception may quote a message.
     """
     state = detail["state"]
     lines = [f"Job: {detail['jobName']}", f"Run: {detail['jobRunId']}", f"State: {state}"]
-    if (code := _EXIT_CODE.search(detail.get("message", ""))) and code[1] in _MEANINGS:
-        lines.append(f"Exit code: {code[1]}, {_MEANINGS[code[1]]}")
+    match = _EXIT_CODE.search(detail.get("message", ""))
+    if match and match[1] in _MEANINGS:
+        lines.append(f"Exit code: {match[1]}, {_MEANINGS[match[1]]}")
     text = "\n".join([*lines, "", "No message is lost: the next run continues."])
     return f"The scheduled run over the parked queue ended as {state}", text
 

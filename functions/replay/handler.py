@@ -1,4 +1,4 @@
-"""The replay Lambda: reads its environment, wires the core to SQS, logs and counts what happened.
+"""The replay Lambda: reads its environment, wires the core to SQS, logs and counts the outcomes.
 
 No line it logs holds a body, at any level.
 """
@@ -12,7 +12,7 @@ import secrets
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
-from concurrent.futures import wait
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any
@@ -36,7 +36,7 @@ from dlq_replay.replaying.returns import ReturnsCounter
 from dlq_replay.retry import awake_seconds
 from dlq_replay.rules.breaker import rules_for
 from dlq_replay.rules.decision import Park, Replay
-from dlq_replay.rules.plan import Failed
+from dlq_replay.rules.plan import Failed, Step
 from dlq_replay.rules.policy import DEFAULT_RETENTION_SECONDS, MAX_MESSAGE_BYTES, QueueLimits
 from dlq_replay.settings import ReplaySettings
 from dlq_replay.wire.addresses import QueueAddress
@@ -47,9 +47,12 @@ ANSWER_RESERVE_SECONDS = 2.0
 """Kept back from the function's time-out to log, count and answer."""
 
 ASK_SECONDS = 10.0
-"""Queues have so long to say their limits. SQS's defaults are assumed of one that does not."""
+"""Time for SQS to return the limits of queues. For a queue without an answer, SQS's defaults are
+assumed."""
 
-ASK_AGAIN_AFTER_SECONDS, ASK_AGAIN_AT_MOST_SECONDS = 60.0, 3600.0
+ASK_AGAIN_AFTER_SECONDS = 60.0
+ASK_AGAIN_AT_MOST_SECONDS = 3600.0
+
 IDS_PER_LOG_LINE = 100
 
 # By default Python collects garbage after 700 new objects, so several times per batch. That took a
@@ -88,10 +91,11 @@ def lambda_handler(event: object, context: Any) -> dict[str, list[dict[str, str]
         except (SettingsError, MalformedEventError) as error:
             logger.exception("nothing was replayed", extra={"reason": str(error)})
             raise
-        outcome = replayer.replay(records, seconds_left)
-    _log(outcome)
-    _count(replayer, outcome)
-    return outcome.to_partial_batch_response()
+        batch = replayer.replay(records, seconds_left)
+
+    _log(batch)
+    _count(replayer, batch)
+    return batch.to_partial_batch_response()
 
 
 def wired_replayer() -> Replayer:
@@ -101,7 +105,7 @@ def wired_replayer() -> Replayer:
 
 @cache
 def wiring() -> "Wiring":
-    """Read the environment and make what lasts as long as it does.
+    """Read the settings and make the clients of this execution environment.
 
     Raises:
         SettingsError: the environment has faults.
@@ -139,25 +143,39 @@ class Wiring:
     replayer: Replayer | None = None
 
     def current_replayer(self) -> Replayer:
-        """Return the replayer, by all that the queues have said of their limits."""
+        """Return the replayer, with the limits of all queues that have answered."""
         has_news = self._ask()
         if self.replayer is None or has_news:
             self.replayer = self._make_replayer()
         return self.replayer
 
     def _ask(self) -> bool:
-        """Ask the queues that have not answered, where it is time; whether one has answered now."""
-        settings, others = self.settings, self.settings.other_main_queue_urls.values()
-        urls = [settings.dlq_url, settings.parked_queue_url, settings.main_queue_url, *others]
+        """Ask the queues that have not answered, if it is time.
+
+        Returns:
+            Whether a queue has answered now.
+        """
+        settings = self.settings
+        urls = [
+            settings.dlq_url,
+            settings.parked_queue_url,
+            settings.main_queue_url,
+            *settings.other_main_queue_urls.values(),
+        ]
         unanswered = [url for url in urls if url not in self.answers]
         if not unanswered or awake_seconds() < self.ask_at_seconds:
             return False
-        asked = {
-            url: self.executor.submit(_attributes, SqsQueue(self.client, url)) for url in unanswered
-        }
-        wait(asked.values(), ASK_SECONDS)
-        answers = {url: one.result() for url, one in asked.items() if one.done()}
-        news = {url: answer for url, answer in answers.items() if answer}
+
+        futures: dict[str, Future[Mapping[str, str]]] = {}
+        for url in unanswered:
+            futures[url] = self.executor.submit(_attributes, SqsQueue(self.client, url))
+        wait(futures.values(), ASK_SECONDS)
+
+        news: dict[str, Mapping[str, str]] = {}
+        for url, future in futures.items():
+            answer = future.result() if future.done() else {}
+            if answer:
+                news[url] = answer
         self.answers |= news
         self.ask_at_seconds = awake_seconds() + self.pause_seconds
         self.pause_seconds = min(2 * self.pause_seconds, ASK_AGAIN_AT_MOST_SECONDS)
@@ -165,18 +183,25 @@ class Wiring:
 
     def _make_replayer(self) -> Replayer:
         settings = self.settings
-        first, others = settings.policy.main_queue, settings.other_main_queue_urls
-        urls = {first: settings.main_queue_url, **others}
-        of_dlq = self.answers.get(settings.dlq_url, {})
-        of_parked = self.answers.get(settings.parked_queue_url, {})
-        limits = {
-            queue: _limits(self.answers.get(url, {}), of_dlq, of_parked)
-            for queue, url in urls.items()
-        }
-        of_others = {queue: limits[queue] for queue in others}
+        main_queue = settings.policy.main_queue
+        urls = {main_queue: settings.main_queue_url, **settings.other_main_queue_urls}
+        dlq_attributes = self.answers.get(settings.dlq_url, {})
+        parked_attributes = self.answers.get(settings.parked_queue_url, {})
+
+        limits: dict[QueueAddress, QueueLimits] = {}
+        main_queues: dict[QueueAddress, SqsQueue] = {}
+        for queue, url in urls.items():
+            main_attributes = self.answers.get(url, {})
+            limits[queue] = _limits(main_attributes, dlq_attributes, parked_attributes)
+            main_queues[queue] = SqsQueue(self.client, url)
+
         replayer = Replayer(
-            policy=replace(settings.policy, limits=limits[first], other_main_queues=of_others),
-            main_queues={queue: SqsQueue(self.client, url) for queue, url in urls.items()},
+            policy=replace(
+                settings.policy,
+                limits=limits[main_queue],
+                other_main_queues={q: limits[q] for q in settings.other_main_queue_urls},
+            ),
+            main_queues=main_queues,
             dlq=SqsQueue(self.client, settings.dlq_url),
             parked_queue=SqsQueue(self.client, settings.parked_queue_url),
             now_seconds=_now_seconds,
@@ -211,12 +236,14 @@ def _with_failure_table(
     client = make_client(session, "dynamodb", breaker_client_config())
     # Made only where the metric is read: few environments ever do.
     make_metric_client = partial(make_client, session, "cloudwatch", breaker_client_config())
+
     workers = {}
     for queue, limits in limited.items():
         table = DynamoDbBreaker(client, table_name, queue.name, _now_seconds)
         deletions = partial(read_deletions, make_metric_client, queue.name)
         rules = rules_for(queue, limits.max_receive_count)
         workers[queue] = BreakerWorker(table, rules, deletions)
+
     returns = ReturnsCounter(ReturnsTable(client, table_name, _now_seconds).add)
     return replace(replayer, find_failures=failures.find, breakers=workers, returns=returns)
 
@@ -238,68 +265,85 @@ def _attributes(queue: SqsQueue) -> Mapping[str, str]:
 def _limits(
     main: Mapping[str, str], dlq: Mapping[str, str], parked: Mapping[str, str]
 ) -> QueueLimits:
-    size, retention = "MaximumMessageSize", "MessageRetentionPeriod"
-    receives = json.loads(main.get("RedrivePolicy", "{}")).get("maxReceiveCount")
+    max_receive_count = json.loads(main.get("RedrivePolicy", "{}")).get("maxReceiveCount")
     return QueueLimits(
-        main_max_bytes=int(main.get(size, MAX_MESSAGE_BYTES)),
-        dlq_max_bytes=int(dlq.get(size, MAX_MESSAGE_BYTES)),
-        parked_max_bytes=int(parked.get(size, MAX_MESSAGE_BYTES)),
-        main_retention_seconds=int(main.get(retention, DEFAULT_RETENTION_SECONDS)),
-        dlq_retention_seconds=int(dlq.get(retention, DEFAULT_RETENTION_SECONDS)),
-        max_receive_count=receives and int(receives),
+        main_max_bytes=_max_bytes(main),
+        dlq_max_bytes=_max_bytes(dlq),
+        parked_max_bytes=_max_bytes(parked),
+        main_retention_seconds=_retention_seconds(main),
+        dlq_retention_seconds=_retention_seconds(dlq),
+        max_receive_count=max_receive_count and int(max_receive_count),
         dlq_visibility_seconds=int(dlq.get("VisibilityTimeout", 0)),
     )
 
 
-def _log(outcome: BatchOutcome) -> None:
+def _max_bytes(attributes: Mapping[str, str]) -> int:
+    return int(attributes.get("MaximumMessageSize", MAX_MESSAGE_BYTES))
+
+
+def _retention_seconds(attributes: Mapping[str, str]) -> int:
+    return int(attributes.get("MessageRetentionPeriod", DEFAULT_RETENTION_SECONDS))
+
+
+def _log(batch: BatchOutcome) -> None:
     """Write one line per cause and 100 ids: a batch of 10,000 that fails alike stays readable."""
-    counts = Counter([type(one.fate).__name__.lower() for one in outcome.outcomes])
+    counts = Counter([type(outcome.fate).__name__.lower() for outcome in batch.outcomes])
     is_debug = logger.log_level <= logging.DEBUG
+
     groups: dict[tuple[Write, str, tuple[tuple[str, str], ...]], list[str]] = defaultdict(list)
-    for one in outcome.outcomes:
-        match one.fate:
+    for outcome in batch.outcomes:
+        match outcome.fate:
             case Park(reason):
-                groups[logger.warning, "parked", (("reason", reason),)].append(one.message_id)
+                fields: tuple[tuple[str, str], ...] = (("reason", reason),)
+                groups[logger.warning, "parked", fields].append(outcome.message_id)
             case Failed(cause, detail):
-                why = (("cause", cause), ("detail", detail))
-                groups[logger.error, "left in the DLQ", why].append(one.message_id)
-            case Replay() as replay if is_debug:
-                of = {"number": replay.number, "delay_seconds": replay.delay_seconds}
-                logger.debug("replayed", extra={"id": one.message_id, **of})
-        if one.fault:
-            fault = (("fault", one.fault),)
-            groups[logger.warning, "context ignored", fault].append(one.message_id)
+                fields = (("cause", cause), ("detail", detail))
+                groups[logger.error, "left in the DLQ", fields].append(outcome.message_id)
+            case Replay(number, delay_seconds) if is_debug:
+                extra = {"number": number, "delay_seconds": delay_seconds}
+                logger.debug("replayed", extra={"id": outcome.message_id, **extra})
+        if outcome.fault:
+            fields = (("fault", outcome.fault),)
+            groups[logger.warning, "context ignored", fields].append(outcome.message_id)
+
     for (write, text, fields), ids in groups.items():
         for start in range(0, len(ids), IDS_PER_LOG_LINE):
             some = ids[start : start + IDS_PER_LOG_LINE]
             write(text, extra={**dict(fields), "ids": some, "count": len(some)})
-    _log_tables(outcome)
-    logger.info("batch done", extra={"messages": len(outcome.outcomes), **counts})
+
+    _log_tables(batch)
+    logger.info("batch done", extra={"messages": len(batch.outcomes), **counts})
 
 
-def _log_tables(outcome: BatchOutcome) -> None:
-    for queue, report in outcome.breakers.items():
+def _log_tables(batch: BatchOutcome) -> None:
+    for queue, report in batch.breakers.items():
         if report.event:
             logger.warning(report.event, extra={"main_queue": queue.name})
         if report.fault:
-            of = {"main_queue": queue.name, "reason": report.fault}
-            logger.warning("circuit breaker: no limit is known", extra=of)
-    if outcome.failures_fault:
-        logger.warning("failure reasons are missing", extra={"reason": outcome.failures_fault})
-    if outcome.returns_fault:
-        reason = outcome.returns_fault
-        logger.warning("returns of a redrive are not counted", extra={"reason": reason})
+            extra = {"main_queue": queue.name, "reason": report.fault}
+            logger.warning("circuit breaker: no limit is known", extra=extra)
+
+    if batch.failures_fault:
+        logger.warning("failure reasons are missing", extra={"reason": batch.failures_fault})
+    if batch.returns_fault:
+        extra = {"reason": batch.returns_fault}
+        logger.warning("returns of a redrive are not counted", extra=extra)
 
 
-def _count(replayer: Replayer, outcome: BatchOutcome) -> None:
-    now_seconds, policy = replayer.now_seconds(), replayer.policy
-    retention_seconds = policy.limits.dlq_retention_seconds
-    of_queues = {}
-    queues = {policy.main_queue, *[one.main_queue for one in outcome.outcomes]}
-    for queue in sorted(queues, key=lambda one: one.name):
-        of_own = BatchOutcome(tuple([one for one in outcome.outcomes if one.main_queue == queue]))
-        of_queues[queue] = measure_batch(of_own, outcome.breakers.get(queue))
-    of_dlq = measure_dlq(outcome, of_queues.values(), now_seconds, retention_seconds)
-    of_queues[policy.main_queue] |= of_dlq
-    for queue, measured in of_queues.items():
+def _count(replayer: Replayer, batch: BatchOutcome) -> None:
+    now_seconds = replayer.now_seconds()
+    main_queue = replayer.policy.main_queue
+    outcomes: dict[QueueAddress, list[Step]] = {main_queue: []}
+    for outcome in batch.outcomes:
+        outcomes.setdefault(outcome.main_queue, []).append(outcome)
+
+    measures = {}
+    for queue in sorted(outcomes, key=lambda queue: queue.name):
+        own_batch = BatchOutcome(tuple(outcomes[queue]))
+        measures[queue] = measure_batch(own_batch, batch.breakers.get(queue))
+
+    retention_seconds = replayer.policy.limits.dlq_retention_seconds
+    dlq_measures = measure_dlq(batch, measures.values(), now_seconds, retention_seconds)
+    measures[main_queue] |= dlq_measures
+    for queue, measured in measures.items():
         publish(measured, queue.name, now_seconds)
