@@ -45,14 +45,15 @@ def require_answer_of_aws(
         ForeignAnswerError: it is not one of AWS. botocore makes no other try. A server's error,
             such as 502, is left to botocore, which makes one, and then raises ClientError.
     """
-    status, body = response_dict["status_code"], response_dict["body"]
+    status = response_dict["status_code"]
     is_error = status >= 300  # noqa: PLR2004 - HTTP's classes
     if not is_error and _has_raw_body(operation_model):
         return
+
     protocol = str(operation_model.service_model.resolved_protocol)
     # S3 answers HEAD without a body, errors included.
     may_be_empty = protocol == "rest-xml" if is_error else not _has_fields(operation_model)
-    if not is_foreign(protocol, body, may_be_empty=may_be_empty):
+    if not is_foreign(protocol, response_dict["body"], may_be_empty=may_be_empty):
         return
     if status < 500:  # noqa: PLR2004 - as above
         raise ForeignAnswerError(status=status)

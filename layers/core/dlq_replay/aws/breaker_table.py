@@ -1,4 +1,4 @@
-"""What the circuit breaker asks of AWS: its item in the failure table, and the queue's metric.
+"""The circuit breaker's calls of AWS: its item in the failure table, and the queue's metric.
 
 An adapter. Item ``breaker#<queue>`` is the breaker of one main queue.
 """
@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from botocore.config import Config
@@ -17,9 +18,10 @@ from dlq_replay.errors import TableError
 from dlq_replay.rules.breaker import Update, known_minutes
 
 KEPT_SECONDS = 2 * 24 * 3600
-"""How long an item lives that nobody writes."""
+"""Lifetime of an item that nobody writes."""
 
-_DELETED, _ACTIVE = "deleted", "active"
+_DELETED = "deleted"
+_ACTIVE = "active"
 
 _ERRORS = (BotoCoreError, ClientError, RuntimeError)
 """RuntimeError: credentials that were renewed and had expired all the same."""
@@ -63,7 +65,7 @@ def read_items(client: Any, table: str, **wanted: object) -> list[Mapping[str, A
     if answer.get("UnprocessedKeys"):
         raise TableError("throttled: DynamoDB left a read unprocessed")
     # By the table's name, also where an ARN was given.
-    return [item for part in answer["Responses"].values() for item in part]
+    return list(chain.from_iterable(answer["Responses"].values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +111,19 @@ def read_deletions(
     end_seconds: int,
     minute_seconds: int = 60,
 ) -> Mapping[int, int]:
-    """Read how many messages *queue* deleted, by minute, as far as that is known.
+    """Read the number of messages that *queue* deleted, by minute, as far as that is known.
 
-    One call reads this metric and the one that tells which minutes are known. *make_client* makes
+    One call reads this metric and the one that shows which minutes are known. *make_client* makes
     a CloudWatch client, for each read: few environments ever need one.
 
     Returns:
         ``breaker.known_minutes``. Empty where the metrics cannot be read or are incomplete, or
         there are none, as of a queue of another account. Never raises.
     """
-    queries = [
-        {
-            "Id": query,
+
+    def query(query_id: str, metric: str, statistic: str) -> dict[str, Any]:
+        return {
+            "Id": query_id,
             "MetricStat": {
                 "Metric": {
                     "Namespace": "AWS/SQS",
@@ -131,19 +134,19 @@ def read_deletions(
                 "Stat": statistic,
             },
         }
-        for query, metric, statistic in (
-            (_DELETED, "NumberOfMessagesDeleted", "Sum"),
-            (_ACTIVE, "ApproximateNumberOfMessagesVisible", "Maximum"),
-        )
-    ]
+
     try:
         answer = make_client().get_metric_data(
-            MetricDataQueries=queries,
+            MetricDataQueries=[
+                query(_DELETED, "NumberOfMessagesDeleted", "Sum"),
+                query(_ACTIVE, "ApproximateNumberOfMessagesVisible", "Maximum"),
+            ],
             StartTime=datetime.fromtimestamp(start_seconds, UTC),
             EndTime=datetime.fromtimestamp(end_seconds, UTC),
         )
     except _ERRORS:
         return {}
+
     series: dict[str, dict[int, int]] = {_DELETED: {}, _ACTIVE: {}}
     for result in answer["MetricDataResults"]:
         if result["StatusCode"] != "Complete":
@@ -155,33 +158,45 @@ def read_deletions(
 
 
 def _expressions(update: Update, expires_at: int) -> dict[str, Any]:
-    """The expressions of one UpdateItem: ``#name`` is an attribute, ``:name`` its value."""
-    put = {**update.put, "expires_at": expires_at}
-    names = {**update.add, **put, **update.expect}
-    values = {f":{name}": number for name, number in {**update.add, **put}.items()}
-    values |= {f":seen_{name}": number for name, number in update.expect.items()}
-    clauses = {
-        "ADD": [f"#{name} :{name}" for name in update.add],
-        "SET": [f"#{name} = :{name}" for name, number in put.items() if number is not None],
-        "REMOVE": [f"#{name}" for name, number in put.items() if number is None],
-    }
-    conditions = [
-        f"attribute_not_exists(#{name})" if seen is None else f"#{name} = :seen_{name}"
-        for name, seen in update.expect.items()
-    ]
-    return {
-        "UpdateExpression": " ".join(
-            f"{action} {', '.join(parts)}" for action, parts in clauses.items() if parts
-        ),
-        **({"ConditionExpression": " AND ".join(conditions)} if conditions else {}),
-        "ExpressionAttributeNames": {f"#{name}": name for name in names},
-        "ExpressionAttributeValues": {
-            name: {"N": str(number)} for name, number in values.items() if number is not None
-        },
-    }
+    """Return the expressions of one UpdateItem: ``#name`` is an attribute, ``:name`` its value."""
+    names: dict[str, str] = {}
+    values: dict[str, dict[str, str]] = {}
+    clauses: dict[str, list[str]] = {"ADD": [], "SET": [], "REMOVE": []}
+    for name, number in update.add.items():
+        names[f"#{name}"] = name
+        values[f":{name}"] = {"N": str(number)}
+        clauses["ADD"].append(f"#{name} :{name}")
+    for name, new in {**update.put, "expires_at": expires_at}.items():
+        names[f"#{name}"] = name
+        if new is None:
+            clauses["REMOVE"].append(f"#{name}")
+        else:
+            values[f":{name}"] = {"N": str(new)}
+            clauses["SET"].append(f"#{name} = :{name}")
+
+    conditions: list[str] = []
+    for name, expected in update.expect.items():
+        names[f"#{name}"] = name
+        if expected is None:
+            conditions.append(f"attribute_not_exists(#{name})")
+        else:
+            values[f":seen_{name}"] = {"N": str(expected)}
+            conditions.append(f"#{name} = :seen_{name}")
+
+    expression = [f"{action} {', '.join(parts)}" for action, parts in clauses.items() if parts]
+    request: dict[str, Any] = {"UpdateExpression": " ".join(expression)}
+    if conditions:
+        request["ConditionExpression"] = " AND ".join(conditions)
+    request["ExpressionAttributeNames"] = names
+    request["ExpressionAttributeValues"] = values
+    return request
 
 
 def _numbers(item: Mapping[str, Any]) -> Mapping[str, int]:
-    """Read an item; what is no whole number of at least 0 is left out."""
-    texts = {name: value.get("N", "") for name, value in item.items()}
-    return {name: int(text) for name, text in texts.items() if text.isascii() and text.isdigit()}
+    """Read an item's whole numbers of at least 0, and leave all else out."""
+    numbers: dict[str, int] = {}
+    for name, value in item.items():
+        text = value.get("N", "")
+        if text.isascii() and text.isdigit():
+            numbers[name] = int(text)
+    return numbers

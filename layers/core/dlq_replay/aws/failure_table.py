@@ -20,17 +20,20 @@ from dlq_replay.errors import TableError
 from dlq_replay.retry import Retry
 from dlq_replay.rules.failures import Failure
 
-MAX_WRITES, MAX_READS = 25, 100
-"""Items in one BatchWriteItem; keys in one BatchGetItem."""
+MAX_WRITES = 25
+"""Items in one BatchWriteItem."""
+
+MAX_READS = 100
+"""Keys in one BatchGetItem."""
 
 BUDGET_SECONDS = 3.0
-"""How long one ``record`` or ``find`` goes on starting calls."""
+"""Time in which one ``record`` or ``find`` starts calls."""
 
 _RETRY = Retry(3, Backoff(rate_seconds=0.05, cap_seconds=1))
 
 
 def table_client_config() -> Config:
-    """Timeouts and retries of the client: a slow table is worth less than a message in time."""
+    """Timeouts and retries of the client: a slow table must not delay a message."""
     return Config(
         connect_timeout=1,
         read_timeout=2,
@@ -58,8 +61,8 @@ class FailureTable:
         After a call that fails no other is made, so that a table that is down costs one time-out.
 
         Returns:
-            How many DynamoDB did not confirm, and why, in one line without any part of a message;
-            None if it confirmed all.
+            The number that DynamoDB did not confirm, and why, in one line without any part of a
+            message; None if it confirmed all.
         """
         items = {failure.message_id: failure.to_item() for failure in failures}
         written = 0
@@ -80,16 +83,16 @@ class FailureTable:
         return None
 
     def find(self, message_ids: Sequence[str]) -> tuple[Mapping[str, Failure], str | None]:
-        """Read what is recorded of these messages, each asked for once, 100 in a call.
+        """Read the records of these messages, each asked for once, 100 in a call.
 
-        Reads are strongly consistent: what made SQS move a message may be the first failure
+        Reads are strongly consistent: the failure that made SQS move a message may be the first one
         recorded of it, and a moment old. An item that cannot be read is left out.
 
         Returns:
             The failures by message id; and why they may be incomplete, in one line without any part
             of a message, else None.
         """
-        found: dict[str, Failure] = {}
+        failures: dict[str, Failure] = {}
         unreadable = 0
 
         def read(keys: Sequence[Any]) -> Sequence[Any]:
@@ -99,18 +102,21 @@ class FailureTable:
             for item in chain.from_iterable((answer.get("Responses") or {}).values()):
                 try:
                     failure = Failure.from_item(item)
-                    found[failure.message_id] = failure
+                    failures[failure.message_id] = failure
                 except ValueError:
                     unreadable += 1
-            left = (answer.get("UnprocessedKeys") or {}).values()
-            return [key for one in left for key in one["Keys"]]
+
+            left: list[Any] = []
+            for unprocessed in (answer.get("UnprocessedKeys") or {}).values():
+                left += unprocessed["Keys"]
+            return left
 
         try:
             keys = [{"message_id": {"S": message_id}} for message_id in dict.fromkeys(message_ids)]
             self._in_batches(keys, MAX_READS, read)
         except Exception as error:  # noqa: BLE001 - records are advisory: see the module
-            return found, describe(error)
-        return found, f"items without an error_type: {unreadable}" if unreadable else None
+            return failures, describe(error)
+        return failures, f"items without an error_type: {unreadable}" if unreadable else None
 
     def _in_batches(
         self, items: Sequence[Any], size: int, work: Callable[[Sequence[Any]], Sequence[Any]]

@@ -14,13 +14,12 @@ from dlq_replay.aws.failure_table import MAX_READS
 from dlq_replay.replaying.returns import Returns
 
 KEPT_SECONDS = 90 * 24 * 3600
-"""How long an item lives after the last ``begin``."""
+"""Lifetime of an item after the last ``begin``."""
 
 MAX_IDS = 100
-"""A set of so many ids is full."""
+"""Ids in a full set."""
 
 _KEY = "message_id"
-_KINDS = ("returned", "parked")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +54,18 @@ class ReturnsTable:
 
         A group without counters is not in the answer: nothing is known of it.
         """
-        group_of = {_item_key(plan_id, group): group for group in group_ids}
+        group_of = {_item_key(plan_id, group_id): group_id for group_id in group_ids}
         keys = [{_KEY: {"S": key}} for key in group_of]
         items: list[Mapping[str, Any]] = []
         for start in range(0, len(keys), MAX_READS):
             part = keys[start : start + MAX_READS]
             items += read_items(self.client, self.table_name, Keys=part, ConsistentRead=True)
-        return {group_of[item[_KEY]["S"]]: _returns(item) for item in items}
+
+        returns: dict[str, Returns] = {}
+        for item in items:
+            group_id = group_of[item[_KEY]["S"]]
+            returns[group_id] = _returns(item)
+        return returns
 
     def add(self, plan_id: str, group_id: str, kind: str, first_ids: Collection[str]) -> bool:
         """Add messages by their first ids; False where there are no counters.
@@ -70,20 +74,27 @@ class ReturnsTable:
         change may have been made although this raises: then ids beyond a full set count twice if
         they are added again.
         """
-        exists, ids = f"attribute_exists({_KEY})", f"{kind}_ids"
+        ids = f"{kind}_ids"
+        exists = f"attribute_exists({_KEY})"
         has_room = f"(attribute_not_exists({ids}) OR size({ids}) < :most)"
         is_done, item = self._update(
-            *(plan_id, group_id, f"ADD {ids} :ids"),
+            plan_id,
+            group_id,
+            f"ADD {ids} :ids",
             {":ids": {"SS": sorted(first_ids)[:MAX_IDS]}, ":most": {"N": str(MAX_IDS)}},
             ConditionExpression=f"{exists} AND {has_room}",
             ReturnValues="ALL_NEW",
         )
+
         # Nobody adds to a full set any more.
         beyond = len({*first_ids} - _ids(item, kind))
         if item and beyond:
-            number = {":beyond": {"N": str(beyond)}}
             is_done, item = self._update(
-                *(plan_id, group_id, f"ADD {kind} :beyond", number), ConditionExpression=exists
+                plan_id,
+                group_id,
+                f"ADD {kind} :beyond",
+                {":beyond": {"N": str(beyond)}},
+                ConditionExpression=exists,
             )
         return is_done or bool(item)
 
@@ -105,10 +116,21 @@ def _item_key(plan_id: str, group_id: str) -> str:
 
 
 def _returns(item: Mapping[str, Any]) -> Returns:
-    ids = {kind: _ids(item, kind) for kind in _KINDS}
-    returned, parked = (len(ids[kind]) + int(item.get(kind, {}).get("N", 0)) for kind in _KINDS)
-    # What was parked again came back, whether or not its return could be counted.
-    return Returns(max(returned, parked), parked, ids["returned"] | ids["parked"], ids["parked"])
+    returned_ids = _ids(item, "returned")
+    parked_ids = _ids(item, "parked")
+    returned = len(returned_ids) + _beyond(item, "returned")
+    parked = len(parked_ids) + _beyond(item, "parked")
+    return Returns(
+        # A message that was parked again came back, whether or not its return could be counted.
+        returned=max(returned, parked),
+        parked=parked,
+        returned_ids=returned_ids | parked_ids,
+        parked_ids=parked_ids,
+    )
+
+
+def _beyond(item: Mapping[str, Any], kind: str) -> int:
+    return int(item.get(kind, {}).get("N", 0))
 
 
 def _ids(item: Mapping[str, Any], kind: str) -> frozenset[str]:

@@ -193,7 +193,8 @@ class SqsQueue:
             Those that SQS did not confirm as deleted; a lost answer counts as not confirmed. A
             message that was not deleted is received again.
         """
-        return self._unconfirmed(self.client.delete_message_batch, [(one, {}) for one in messages])
+        entries: list[tuple[_Received, dict[str, int]]] = [(message, {}) for message in messages]
+        return self._unconfirmed(self.client.delete_message_batch, entries)
 
     def change_visibility(self, changes: Sequence[tuple[Message, int]]) -> list[Message]:
         """As ``replay.DeadLetterQueue`` says; 0 to 43,200 seconds, for any number of messages.
@@ -210,17 +211,19 @@ class SqsQueue:
         """Make one *call* for each ten *entries*: a message, and fields beside its handle."""
         left: list[_Received] = []
         for start in range(0, len(entries), MAX_RECEIVE):
-            some = entries[start : start + MAX_RECEIVE]
-            request = [
-                {"Id": str(index), "ReceiptHandle": message.receipt_handle, **more}
-                for index, (message, more) in enumerate(some)
-            ]
-            confirmed: set[str] = set()
+            unconfirmed: dict[str, _Received] = {}
+            request: list[dict[str, Any]] = []
+            for message, fields in entries[start : start + MAX_RECEIVE]:
+                entry_id = str(len(request))
+                unconfirmed[entry_id] = message
+                request.append({"Id": entry_id, "ReceiptHandle": message.receipt_handle, **fields})
+
             # A lost answer confirms nothing.
             with suppress(ClientError, BotoCoreError):
                 answer = _ask(call, QueueUrl=self.url, Entries=request)
-                confirmed = {entry["Id"] for entry in answer.get("Successful", [])}
-            left += [one for index, (one, _) in enumerate(some) if str(index) not in confirmed]
+                for entry in answer.get("Successful", []):
+                    unconfirmed.pop(entry["Id"], None)
+            left += unconfirmed.values()
         return left
 
     def describe(self) -> Mapping[str, str]:
