@@ -1,7 +1,7 @@
 """One row of the archive: a parked copy with typed attributes. Pure.
 
-The row keeps all that SQS returned, so that ``from_row(to_row(m)) == m`` but for the receipt
-handle. More columns are derived from it for queries.
+The row keeps all that SQS returned: ``from_row(to_row(m)) == m``, except for the receipt handle.
+More columns are derived from it for queries.
 """
 
 import re
@@ -39,38 +39,48 @@ _TEXTS = {
     "sender_id": "SenderId",
 }
 _TIMES = {"sent_at": "SentTimestamp", "first_received_at": "ApproximateFirstReceiveTimestamp"}
-_OF_ERROR = ("error_type", "error_code", "error_message", "error_place")
-_OF_CONTEXT = ("parked_reason", *_OF_ERROR, "plan_id")
 
-ARROW_SCHEMA = pa.schema(
-    [
-        *(pa.field(one, pa.string(), nullable=False) for one in ("message_id", "first_id", "body")),
-        pa.field("attributes", pa.map_(pa.string(), _ATTRIBUTE)),
-        *(pa.field(name, pa.string()) for name in _TEXTS),
-        *(pa.field(name, _TIME) for name in _TIMES),
-        pa.field("receive_count", pa.int32()),
-        pa.field("replay_count", pa.int64()),
-        pa.field("first_seen_at", _TIME),
-        *(
-            pa.field(name, pa.string())
-            for name in (*_OF_CONTEXT, "source_queue", "last_id", "stated_kind")
-        ),
-        pa.field("body_bytes", pa.int64()),
-        pa.field("queue_url", pa.string()),
-        pa.field("drained_at", _TIME),
-    ]
-)
+_FIELDS: list["pa.Field[Any]"] = [
+    pa.field("message_id", pa.string(), nullable=False),
+    pa.field("first_id", pa.string(), nullable=False),
+    pa.field("body", pa.string(), nullable=False),
+    pa.field("attributes", pa.map_(pa.string(), _ATTRIBUTE)),
+    pa.field("message_group_id", pa.string()),
+    pa.field("deduplication_id", pa.string()),
+    pa.field("sequence_number", pa.string()),
+    pa.field("trace_header", pa.string()),
+    pa.field("source_arn", pa.string()),
+    pa.field("sender_id", pa.string()),
+    pa.field("sent_at", _TIME),
+    pa.field("first_received_at", _TIME),
+    pa.field("receive_count", pa.int32()),
+    pa.field("replay_count", pa.int64()),
+    pa.field("first_seen_at", _TIME),
+    pa.field("parked_reason", pa.string()),
+    pa.field("error_type", pa.string()),
+    pa.field("error_code", pa.string()),
+    pa.field("error_message", pa.string()),
+    pa.field("error_place", pa.string()),
+    pa.field("plan_id", pa.string()),
+    pa.field("source_queue", pa.string()),
+    pa.field("last_id", pa.string()),
+    pa.field("stated_kind", pa.string()),
+    pa.field("body_bytes", pa.int64()),
+    pa.field("queue_url", pa.string()),
+    pa.field("drained_at", _TIME),
+]
+ARROW_SCHEMA = pa.schema(_FIELDS)
 """The columns of a Parquet file of the archive."""
 
 READ_SCHEMA = ARROW_SCHEMA.append(pa.field("drain_id", pa.string()))
 READ_COLUMNS = tuple(READ_SCHEMA.names)
-"""What a condition over the archive may name: a read adds the id of the drain."""
+"""The columns that a condition over the archive may name: a read adds the id of the drain."""
 
 ORDER_COLUMNS = ("message_id", "message_group_id", "sequence_number", "sent_at")
-"""What tells a message's place in its message group."""
+"""The columns that decide a message's place in its message group."""
 
 SENDING_COLUMNS = ("message_id", "body", "attributes", "message_group_id", "trace_header")
-"""What a copy of a message is made of; the rest of a row is for people and for the analysis."""
+"""The content of a copy of a message; the rest of a row is for people and for the analysis."""
 
 _RECEIVE_COUNT = "ApproximateReceiveCount"
 
@@ -81,7 +91,6 @@ _INT64_MAX = 2**63 - 1
 _LAST_MILLISECOND = 253_402_300_799_999
 """Of year 9999, where Python's and Spark's calendars end."""
 
-
 _REASONS = frozenset(ParkReason)
 
 
@@ -90,30 +99,20 @@ def to_row(message: Message, queue_url: str, drained_at: datetime) -> Row:
 
     Raises:
         MalformedMessageError: a text is not valid Unicode, which Parquet cannot hold. SQS accepts
-            no such text, so this is a fault of whatever stands in for it.
+            no such text, so this is a fault of a replacement of SQS.
     """
+    system = message.system
     history = message.history
     context = history.context
-    first_seen = context.first_seen_seconds
-    error = context.error or stated_error(message.body, message.attributes)
-    return {
+
+    row: Row = {
         "message_id": message.message_id,
         "first_id": message.first_id,
         "body": message.body,
         "attributes": {name: _attribute(value) for name, value in message.attributes.items()},
-        **{column: message.system.get(name) for column, name in _TEXTS.items()},
-        **{
-            column: _time(_whole(message.system.get(name), _LAST_MILLISECOND))
-            for column, name in _TIMES.items()
-        },
-        "receive_count": _whole(message.system.get(_RECEIVE_COUNT), _INT32_MAX),
+        "receive_count": _whole(system.get(_RECEIVE_COUNT), _INT32_MAX),
         "replay_count": _at_most(_INT64_MAX, history.replay_count),
-        "first_seen_at": _time(_at_most(_LAST_MILLISECOND, first_seen and first_seen * 1000)),
         "parked_reason": _parked_reason(message),
-        "error_type": error and (error.type or None),
-        "error_code": error and error.code,
-        "error_message": error and error.message.encode("utf-8", "replace").decode(),
-        "error_place": (error and error.place) or None,
         "plan_id": context.plan_id,
         "source_queue": context.source_queue,
         "last_id": context.last_id,
@@ -122,15 +121,29 @@ def to_row(message: Message, queue_url: str, drained_at: datetime) -> Row:
         "queue_url": queue_url,
         "drained_at": drained_at,
     }
+    for column, name in _TEXTS.items():
+        row[column] = system.get(name)
+    for column, name in _TIMES.items():
+        row[column] = _time(_whole(system.get(name), _LAST_MILLISECOND))
+
+    first_seen = context.first_seen_seconds
+    row["first_seen_at"] = _time(_at_most(_LAST_MILLISECOND, first_seen and first_seen * 1000))
+
+    error = context.error or stated_error(message.body, message.attributes)
+    row["error_type"] = (error.type or None) if error else None
+    row["error_code"] = error.code if error else None
+    row["error_message"] = error.message.encode("utf-8", "replace").decode() if error else None
+    row["error_place"] = (error.place or None) if error else None
+    return row
 
 
 def _parked_reason(message: Message) -> str | None:
     """Return a ``ParkReason``, or ``UNKNOWN`` for any other text, which its producer wrote.
 
-    None for what SQS's own redrive policy parked, or somebody sent: it has no reason.
+    None for a message without a reason: SQS's own redrive policy moved it, or it was sent directly.
 
     A copy with a counter that SQS did not move was parked by the replay function, and had no room
-    for the context that would say why: it has ten attributes, or nearly the greatest size.
+    for the context with the reason: it has ten attributes, or nearly the greatest size.
     """
     reason = message.history.context.reason
     if reason:
@@ -144,17 +157,22 @@ def from_row(row: Mapping[str, Any]) -> Message:
     """Restore the message that a row was made of, without its receipt handle.
 
     *row* is as Arrow's ``to_pylist`` returns it: a map is a list of pairs. Of a row with
-    ``SENDING_COLUMNS`` alone it makes a message that can be sent; what else SQS said is missing.
+    ``SENDING_COLUMNS`` alone it makes a message that can be sent; other values of SQS are missing.
     """
-    system = {
-        name: text for column, name in _TEXTS.items() if (text := row.get(column)) is not None
-    }
+    system = dict[str, str]()
+    for column, name in _TEXTS.items():
+        text = row.get(column)
+        if text is not None:
+            system[name] = text
     for column, name in _TIMES.items():
-        if (time := row.get(column)) is not None:
+        time = row.get(column)
+        if time is not None:
             seconds = int(time.replace(microsecond=0).timestamp())
             system[name] = str(seconds * 1000 + time.microsecond // 1000)
-    if (count := row.get("receive_count")) is not None:
+    count = row.get("receive_count")
+    if count is not None:
         system[_RECEIVE_COUNT] = str(count)
+
     return Message(
         message_id=row["message_id"],
         body=row["body"],
@@ -200,8 +218,9 @@ def _body_bytes(message: Message) -> int:
     """Return the size of the body in UTF-8, if this and all other texts have one."""
     texts = [message.message_id, *message.system.values()]
     for name, attribute in message.attributes.items():
-        value = attribute.value
-        texts += [name, attribute.data_type, *([value] if isinstance(value, str) else [])]
+        texts += [name, attribute.data_type]
+        if isinstance(attribute.value, str):
+            texts.append(attribute.value)
     try:
         "".join(texts).encode()
         return len(message.body.encode())

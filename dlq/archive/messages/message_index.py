@@ -1,11 +1,12 @@
 """Find messages in an archive, without Spark: by their ids, or as the members of a group.
 
-Message ids are random, so the files' statistics exclude none: the tables of plans say which files
-to open. ``analysis.message_table`` describes a plan's table and writes it. It has each message's
-group and file, its first id and what people sort by. So a group's list costs the reading of one
-table, not of the whole archive. ``reports/<plan id>/reasons/<drain id>.parquet`` has the errors
-that the analysis found in logs for a drain's messages: a part of a report, so that an erase removes
-it.
+Message ids are random, so the statistics of the files exclude no file. But the tables of plans name
+the files to open. A plan's table has the group and the file of each message, its first id, and the
+columns that people sort by; ``dlq.explain.message_table`` writes it. So the list of a group needs
+one table, not the whole archive.
+
+``reports/<plan id>/reasons/<drain id>.parquet`` has the errors that the analysis found in logs for
+a drain's messages. It is a part of a report, so that an erase removes it.
 """
 
 import pickle
@@ -57,15 +58,21 @@ class Member(NamedTuple):
 
 
 def table_folder(plan_id: str) -> str:
-    """Where a plan's table is, below the archive's root."""
+    """Return the folder of a plan's table, below the archive's root."""
     return f"{REPORTS}/{plan_id}/{TABLE}"
 
 
 def read_members(archive: Archive, plan_id: str, digest: str, group_id: str) -> list[Member]:
-    """Return the messages of a group as SQS received them; *digest* is that which the plan names.
+    """Return the messages of a group in the order in which SQS received them.
+
+    Args:
+        archive: where they are.
+        plan_id: of the plan with the group.
+        digest: of the plan's table, as in the plan.
+        group_id: of the group.
 
     Raises:
-        InputError: the table is another one than the plan's.
+        InputError: the table has another digest.
     """
     order = ("unit", "position", "sent_at", "message_id")
     columns = ("group_id", "file", *order)
@@ -77,7 +84,7 @@ def read_members(archive: Archive, plan_id: str, digest: str, group_id: str) -> 
 
 _NAMES = pa.dictionary(pa.int32(), pa.string())
 _TYPES: dict[str, pa.DataType] = {
-    **{field.name: field.type for field in ARROW_SCHEMA},
+    **dict(zip(ARROW_SCHEMA.names, ARROW_SCHEMA.types, strict=True)),
     "group_id": _NAMES,
     "unit": pa.string(),
     "position": pa.int64(),
@@ -91,8 +98,8 @@ def read_table_columns(
 ) -> pa.Table:
     """Read columns of a plan's table, which are in ``_TYPES``.
 
-    Texts of which many are equal come as dictionaries. *digest* is that which the plan names; None
-    accepts any table.
+    Texts of which many are equal come as dictionaries. *digest* is that in the plan; None accepts
+    any table.
 
     Raises:
         InputError: the table has another digest.
@@ -104,7 +111,7 @@ def read_table_columns(
 
 @lru_cache(maxsize=1)
 def shown_table(archive: Archive, plan_id: str, digest: str) -> pa.Table:
-    """Read what people look at of a plan's table, and keep the last one: it never changes.
+    """Read the columns of a plan's table that people see; cache the last one: it never changes.
 
     A million messages take 140 MB. Raises as ``read_table_columns`` does.
     """
@@ -117,41 +124,55 @@ _KEYS = ("message_id", "first_id", "file")
 
 
 def _tables_of_plans(archive: Archive, ids: Collection[str]) -> Iterator[tuple[pa.Table, pa.Table]]:
-    """Yield, the newest plan first, ``_KEYS`` of its table; and the rows with one of these ids."""
+    """Yield ``_KEYS`` of each plan's table, newest first, and its rows with one of these ids."""
     end = f"/{TABLE}/manifest.json"
-    plans = {path.split("/")[1] for path in archive.list(REPORTS) if path.endswith(end)}
-    for plan_id in sorted(plans, reverse=True):
+    plan_ids = {path.split("/")[1] for path in archive.list(REPORTS) if path.endswith(end)}
+    for plan_id in sorted(plan_ids, reverse=True):
         keys = read_table_columns(archive, plan_id, _KEYS)
         yield keys, keys.filter(have_any(keys.select(_KEYS[:2]), ids))
 
 
 def planned_copies(archive: Archive, ids: Collection[str]) -> list[dict[str, str]]:
     """Return ``_KEYS`` of messages with these message ids or first ids, of each plan's table."""
-    return [row for _, found in _tables_of_plans(archive, ids) for row in found.to_pylist()]
+    copies = list[dict[str, str]]()
+    for _, matches in _tables_of_plans(archive, ids):
+        copies += matches.to_pylist()
+    return copies
 
 
 def files_with(archive: Archive, ids: Collection[str]) -> list[str]:
     """Return the files that can have a row with one of these message ids or first ids, sorted.
 
     The tables of the newest plans are read, at most a hundred, until they name every file. A table
-    has what was pending, so a file of a drain is named by the first table after it.
+    has the messages that were pending, so the first table after a drain names the drain's files.
     """
-    left = {path: rows_named(path) for path in message_files(archive)}
-    named = set[str]()
-    # Without a table the files are read, which are right in any case.
+    unread = {path: rows_named(path) for path in message_files(archive)}
+    files = set[str]()
+    # Without a table the files themselves are read, which is right in any case.
     with suppress(ArchiveError):
-        for keys, found in islice(_tables_of_plans(archive, ids), _MOST_TABLES):
-            counts: Any = pc.value_counts(keys["file"])
-            # A file with more rows than the table names has a message twice, or one that was
-            # decided, or that the plan's condition left out.
-            whole = {
-                o["values"] for o in counts.to_pylist() if left.get(o["values"]) == o["counts"]
-            }
-            named |= whole.intersection(map(str, found["file"].to_pylist()))
-            left = {path: rows for path, rows in left.items() if path not in whole}
-            if not left:
+        for keys, matches in islice(_tables_of_plans(archive, ids), _MOST_TABLES):
+            whole_files = _files_in_whole(keys, unread)
+            files |= whole_files.intersection(map(str, matches["file"].to_pylist()))
+            for path in whole_files:
+                del unread[path]
+            if not unread:
                 break
-    return sorted({*named, *left})
+    return sorted({*files, *unread})
+
+
+def _files_in_whole(keys: pa.Table, row_counts: Mapping[str, int | None]) -> set[str]:
+    """Return the files of which the table has all rows.
+
+    A file with more rows than the table has of it has a message twice, or one that was decided, or
+    that the plan's condition left out.
+    """
+    in_table: Any = pc.value_counts(keys["file"])
+    files = set()
+    for count in in_table.to_pylist():
+        path = count["values"]
+        if row_counts.get(path) == count["counts"]:
+            files.add(path)
+    return files
 
 
 def find_rows(archive: Archive, ids: Collection[str]) -> list[Row]:
@@ -160,8 +181,12 @@ def find_rows(archive: Archive, ids: Collection[str]) -> list[Row]:
     The oldest drain comes first. Values are as Arrow returns them.
     """
     keys = ("message_id", "first_id")
-    found = rows_by_file(archive, files_with(archive, ids), ids=ids, keys=keys)
-    return [{**row, "drain_id": drain_of(path)} for path, rows in found for row in rows.to_pylist()]
+    matches = list[Row]()
+    for path, rows in rows_by_file(archive, files_with(archive, ids), ids=ids, keys=keys):
+        for row in rows.to_pylist():
+            row["drain_id"] = drain_of(path)
+            matches.append(row)
+    return matches
 
 
 def ids_that_begin(archive: Archive, start: str) -> dict[str, str]:
@@ -179,26 +204,29 @@ def ids_that_begin(archive: Archive, start: str) -> dict[str, str]:
 
 
 def member_rows(archive: Archive, members: Sequence[Member]) -> Iterator[Row]:
-    """Yield the row of each of *members*, in their order. Of what was erased there is none.
+    """Yield the row of each of *members*, in their order, without those that were erased.
 
     Each file is read once, and one at a time. An unnamed temporary file holds the rows until it is
     their turn, so memory does not grow with the number of messages.
     """
-    wanted = defaultdict[str, list[str]](list)
+    ids_by_file = defaultdict[str, list[str]](list)
     for member in members:
-        wanted[member.file].append(member.message_id)
-    places = dict[str, int]()
-    with tempfile.TemporaryFile() as held:
-        for file, ids in wanted.items():
+        ids_by_file[member.file].append(member.message_id)
+
+    offsets = dict[str, int]()
+    with tempfile.TemporaryFile() as buffer:
+        for file, ids in ids_by_file.items():
             for _, rows in rows_by_file(archive, [file], ids=ids):
                 for row in rows.to_pylist():
-                    if row["message_id"] not in places:
-                        places[row["message_id"]] = held.tell()
-                        pickle.dump(row, held)
+                    if row["message_id"] not in offsets:
+                        offsets[row["message_id"]] = buffer.tell()
+                        pickle.dump(row, buffer)
+
         for member in members:
-            if (place := places.get(member.message_id)) is not None:
-                held.seek(place)
-                yield pickle.load(held)  # noqa: S301 - this function wrote it
+            offset = offsets.get(member.message_id)
+            if offset is not None:
+                buffer.seek(offset)
+                yield pickle.load(buffer)  # noqa: S301 - this function wrote it
 
 
 def find_attempts(
@@ -206,24 +234,23 @@ def find_attempts(
 ) -> list[Attempt]:
     """Return every attempt of any plan that claimed one of these messages, the oldest first.
 
-    *sent_at* are their SentTimestamps, if somebody knows them: result files without such messages
+    *sent_at* are their SentTimestamps, if the caller knows them: result files without such messages
     are not opened.
     """
-    wanted = set(message_ids)
+    wanted_ids = set(message_ids)
     sent = sent_span(pa.array(sent_at, ARROW_SCHEMA.field("sent_at").type)) if sent_at else None
     without = stored_open_set(archive).without(sent)
-    found = [
-        attempt
-        for attempt in _attempts(archive, "message_id", wanted, without)
-        if not wanted.isdisjoint(attempt.claim.message_ids)
+    attempts = _attempts(archive, "message_id", wanted_ids, without)
+    matching = [
+        attempt for attempt in attempts if not wanted_ids.isdisjoint(attempt.claim.message_ids)
     ]
-    return sorted(found, key=lambda one: one.claim.time)
+    return sorted(matching, key=lambda attempt: attempt.claim.time)
 
 
 def _attempts(
     archive: Archive, field: str, ids: Collection[str], without: Collection[str] = ()
 ) -> Iterator[Attempt]:
-    """Yield those of the attempts with such a *field* that result files have, and all others.
+    """Yield the attempts in result files with one of *ids* in *field*, and all that are in none.
 
     The result files of *without* are left out.
     """
@@ -233,54 +260,63 @@ def _attempts(
     def read(file: ResultFile) -> list[Attempt]:
         return list(file.attempts_with(field, ids))
 
-    for found in read_results(archive, paths, read):
-        yield from found
+    for attempts_of_file in read_results(archive, paths, read):
+        yield from attempts_of_file
     yield from attempts
 
 
 def find_sender(archive: Archive, new_message_id: str) -> str | None:
     """Return the id of the archived message that a redrive sent as that copy, None if none did."""
-    attempts = _attempts(archive, "new_message_id", [new_message_id])
-    results = (result for attempt in attempts for result in attempt.results or ())
-    return next((one.message_id for one in results if one.new_message_id == new_message_id), None)
+    for attempt in _attempts(archive, "new_message_id", [new_message_id]):
+        for result in attempt.results or ():
+            if result.new_message_id == new_message_id:
+                return result.message_id
+    return None
 
 
 def sent_copies(archive: Archive, message_ids: Collection[str]) -> set[str]:
     """Return the ids of the copies that redrives and restores sent of these messages."""
-    wanted = set(message_ids)
-    found = find_attempts(archive, wanted)
-    results = (result for one in found for result in one.results or ())
-    return {r.new_message_id for r in results if r.message_id in wanted and r.new_message_id}
+    wanted_ids = set(message_ids)
+    copies = set()
+    for attempt in find_attempts(archive, wanted_ids):
+        for result in attempt.results or ():
+            if result.message_id in wanted_ids and result.new_message_id:
+                copies.add(result.new_message_id)
+    return copies
 
 
 _REASONS_FILE = re.compile(rf"{REPORTS}/[^/]+/reasons/(?P<drain_id>[^/]+)\.parquet")
 REASONS = pa.schema(
     [
-        (name, pa.string())
-        for name in ("message_id", "log_error_type", "log_error_message", "logged")
+        ("message_id", pa.string()),
+        ("log_error_type", pa.string()),
+        ("log_error_message", pa.string()),
+        ("logged", pa.string()),
     ]
 )
-"""``logged`` says in lines how and where it was found, with a link and frames."""
+"""``logged`` has lines for people: how and where the error was found, with a link and frames."""
 
 
 def write_reasons(
     archive: Archive, plan_id: str, drain_id: str, rows: Iterable[Mapping[str, Any]]
 ) -> None:
-    """Keep what an analysis found of messages of one drain."""
+    """Write the errors that an analysis found in logs for messages of one drain."""
     table = pa.Table.from_pylist(list(rows), schema=REASONS)
     archive.write(f"{REPORTS}/{plan_id}/reasons/{drain_id}.parquet", parquet_bytes(table))
 
 
 def read_reasons(archive: Archive, drain_ids: Collection[str]) -> dict[str, dict[str, Any]]:
-    """Return what was found last of messages of these drains, by their id."""
-    found: dict[str, dict[str, Any]] = {}
+    """Return the last error that was found for each message of these drains, by its id."""
+    reasons: dict[str, dict[str, Any]] = {}
     for path in archive.list(REPORTS):
         match = _REASONS_FILE.fullmatch(path)
         if match is None or match["drain_id"] not in drain_ids:
             continue
-        if (content := archive.read(path)) is None:
+        content = archive.read(path)
+        if content is None:
             continue
         with damage_named(archive, path, PARQUET_DAMAGE, "remove it"):
             rows = pq.read_table(pa.BufferReader(content)).select(REASONS.names).to_pylist()
-        found.update((row["message_id"], row) for row in rows)
-    return found
+        for row in rows:
+            reasons[row["message_id"]] = row
+    return reasons

@@ -1,4 +1,4 @@
-"""Work over archived messages: which files are read, and what is made of their rows.
+"""Work of an engine over archived messages: it reads files, and may make other rows of theirs.
 
 A partition is a table of ``WANTED``: a row for each file. Bodies are read where the work runs.
 """
@@ -21,13 +21,13 @@ FILE = "file"
 """A column that a read adds if it is asked for: the path of a row's file below the archive."""
 
 DRAIN_ID = "drain_id"
-"""A column that every read adds: which drain wrote the row's file."""
+"""A column that every read adds: the id of the drain that wrote the row's file."""
 
 WANTED = pa.schema([(FILE, pa.string()), ("message_ids", pa.list_(pa.string()))])
 """A file, and the messages in it that are wanted; null for all."""
 
 _BATCH_ROWS = 1000
-"""A file holds about as many bytes as a chunk of a drain at most, so a batch does too."""
+"""A file has at most about the bytes of a chunk of a drain, so a batch has no more either."""
 
 _FILES_OF_PARTITION = 50
 
@@ -46,8 +46,8 @@ def read_messages_work(
         messages: ``message_id`` and ``FILE`` of each, one row a message.
         columns: of the archive, or ``FILE``; ``DRAIN_ID`` comes last, always.
         slots: of the engine.
-        then: its function takes the batches that are read, and makes other rows of them; its
-            partitions are not used.
+        then: its function makes other rows of the batches that are read; its partitions are not
+            used.
     """
     reader = FileReader(archive, tuple(columns), then.function if then else None)
     schema = then.schema if then else schema_of(columns)
@@ -66,20 +66,26 @@ def read_files_work(
 def schema_of(columns: Sequence[str]) -> pa.Schema:
     """Return the schema of rows with these columns, and with ``DRAIN_ID``."""
     added = {FILE: pa.string(), DRAIN_ID: pa.string()}
-    known = {field.name: field.type for field in ARROW_SCHEMA} | added
-    return pa.schema([(name, known[name]) for name in (*columns, DRAIN_ID)])
+    types = dict(zip(ARROW_SCHEMA.names, ARROW_SCHEMA.types, strict=True)) | added
+    return pa.schema([(name, types[name]) for name in (*columns, DRAIN_ID)])
 
 
 def _wanted(messages: pa.Table) -> list[dict[str, Any]]:
-    """Return rows of ``WANTED``, by file. Of a file that is wanted as a whole no ids are named."""
+    """Return rows of ``WANTED``, sorted by file. A file that is wanted as a whole has no ids."""
     paths: Any = messages[FILE].cast(pa.string())
-    counts = {row["values"]: row["counts"] for row in pc.value_counts(paths).to_pylist()}
-    partly = [path for path, count in counts.items() if rows_named(path) != count]
+    ids_by_path = dict[str, list[str] | None]()
+    partial_paths = []
+    for count in pc.value_counts(paths).to_pylist():
+        path = count["values"]
+        ids_by_path[path] = None
+        if rows_named(path) != count["counts"]:
+            partial_paths.append(path)
 
     ids = messages.select(["message_id"]).append_column(FILE, paths)
-    grouped = ids.filter(is_in(paths, partly)).group_by(FILE).aggregate([("message_id", "list")])
-    ids_in = {row[FILE]: row["message_id_list"] for row in grouped.to_pylist()}
-    return [{FILE: path, "message_ids": ids_in.get(path)} for path in sorted(counts)]
+    of_partial = ids.filter(is_in(paths, partial_paths)).group_by(FILE)
+    for row in of_partial.aggregate([("message_id", "list")]).to_pylist():
+        ids_by_path[row[FILE]] = row["message_id_list"]
+    return [{FILE: path, "message_ids": ids_by_path[path]} for path in sorted(ids_by_path)]
 
 
 def _partitions(wanted: Sequence[dict[str, Any]], slots: int) -> list[pa.Table]:
@@ -88,9 +94,9 @@ def _partitions(wanted: Sequence[dict[str, Any]], slots: int) -> list[pa.Table]:
 
 
 def partition_count(files: int, slots: int) -> int:
-    """Return into how many partitions so many files are divided; 0 for no file.
+    """Return the number of partitions for this many files; 0 for no file.
 
-    They are as many for each slot, so that none waits for the last ones.
+    Each slot gets the same number, so that none waits for the last partitions.
     """
     rounds = max(1, -(-files // (_FILES_OF_PARTITION * slots)))
     return min(files, rounds * slots)
@@ -105,7 +111,7 @@ class FileReader:
     then: Function | None = None
 
     def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows, or what the function ``then`` makes of all of them.
+        """Yield the rows, or the rows that the function ``then`` makes of all of them.
 
         Raises:
             ArchiveError: a file is gone or broken.
@@ -130,13 +136,19 @@ class FileReader:
     def _batches(
         self, file: pq.ParquetFile, path: str, message_ids: list[str] | None
     ) -> Iterator[pa.RecordBatch]:
-        stored = [name for name in self.columns if name in ARROW_SCHEMA.names]
-        to_read = stored if message_ids is None else list(dict.fromkeys([*stored, "message_id"]))
-        ids = None if message_ids is None else pa.array(message_ids, pa.string())
+        to_read = [name for name in self.columns if name in ARROW_SCHEMA.names]
+        wanted_ids = None
+        if message_ids is not None:
+            wanted_ids = pa.array(message_ids, pa.string())
+            if "message_id" not in to_read:
+                to_read.append("message_id")
+
         names = [*self.columns, DRAIN_ID]
-        for read in file.iter_batches(batch_size=_BATCH_ROWS, columns=to_read):
-            batch = read if ids is None else read.filter(pc.is_in(read["message_id"], ids))
-            arrays: dict[str, Any] = {name: batch.column(name) for name in stored}
-            arrays[FILE] = pa.repeat(pa.scalar(path), batch.num_rows)
-            arrays[DRAIN_ID] = pa.repeat(pa.scalar(drain_of(path)), batch.num_rows)
+        for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=to_read):
+            rows = batch
+            if wanted_ids is not None:
+                rows = batch.filter(pc.is_in(batch["message_id"], wanted_ids))
+            arrays: dict[str, Any] = dict(zip(rows.schema.names, rows.columns, strict=True))
+            arrays[FILE] = pa.repeat(pa.scalar(path), rows.num_rows)
+            arrays[DRAIN_ID] = pa.repeat(pa.scalar(drain_of(path)), rows.num_rows)
             yield pa.RecordBatch.from_arrays([arrays[name] for name in names], names=names)

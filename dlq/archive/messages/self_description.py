@@ -1,7 +1,7 @@
-"""What services and frameworks write into a message about itself: an error, and its kind. Pure.
+"""Statements of services and frameworks in a message about itself: an error, and its kind. Pure.
 
-Both are read once, when the message is archived, and become columns of their own. They are what a
-writer says: nobody checks them, and nothing that sends or deletes depends on them.
+Both are read once, when the message is archived, and become columns of their own. No code checks
+them, and no code that sends or deletes depends on them.
 """
 
 import json
@@ -18,9 +18,9 @@ _READ_CHARACTERS = 10_000
 
 
 class _Names(NamedTuple):
-    """Where a writer puts an error: names of attributes, or of fields of a JSON object.
+    """Names under which a writer puts an error: of attributes, or of fields of a JSON object.
 
-    *beside* is a name that the writer always adds: without it somebody else's names are alike.
+    *beside* is a name that the writer always adds: without it another writer has the same names.
     """
 
     type: str
@@ -45,7 +45,7 @@ _IN_ATTRIBUTES = (
     ),
 )
 _IN_BODY = (
-    # A custom event bus of EventBridge: a record of what it could not deliver.
+    # A custom event bus of EventBridge: a record of an event that it could not deliver.
     _Names("errorCode", "errorMessage", "targetArn"),
     # Sidekiq's job.
     _Names("error_class", "error_message", "jid"),
@@ -54,7 +54,7 @@ _HEADERS = ("headers", "Headers")
 """Fields of a JSON body with the headers of MassTransit and NServiceBus."""
 
 _MARKS = ("errorMessage", "error_message", "MT-Fault-", "NServiceBus.ExceptionInfo.")
-"""A body without any of them has no error: most bodies are not parsed for one."""
+"""A body without any of them has no error, so that most bodies need not be parsed."""
 
 _OF_KIND = {
     "javatype": "Spring Cloud AWS",
@@ -71,7 +71,7 @@ _OF_KIND = {
     "eventname": "",
     "jobclass": "",
 }
-"""Attributes that name the kind of a message: small letters and digits of their names."""
+"""Attributes with the kind of a message; keys are lower-case letters and digits of their names."""
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]")
 KIND = re.compile(
@@ -79,19 +79,19 @@ KIND = re.compile(
     r"|[A-Za-z@](?:[\w.:/@#$+\\-]{0,127}|[\w .:/@#$+\\-]{0,63})\Z",
     re.ASCII,
 )
-"""A kind, at the start of a value: a .NET type with its namespace goes on with its assembly."""
+"""A kind, at the start of a value: the assembly of a .NET type follows its name."""
 
 
 def stated_error(body: str, attributes: Mapping[str, MessageAttribute]) -> FailureError | None:
     """Return the error that a service or a framework wrote into the message; None without one.
 
-    Its text is masked and cut as that of a recorded one. The type may be empty.
+    Its text is masked and cut like that of a recorded error. The type may be empty.
     """
-    texts = {
-        name: attribute.value
-        for name, attribute in attributes.items()
-        if isinstance(attribute.value, str)
-    }
+    texts = dict[str, str]()
+    for name, attribute in attributes.items():
+        if isinstance(attribute.value, str):
+            texts[name] = attribute.value
+
     error = _named(texts, _IN_ATTRIBUTES)
     if error is None and any(mark in body for mark in _MARKS):
         error = _in_body(body)
@@ -131,14 +131,16 @@ def _in_body(body: str) -> FailureError | None:
 
 
 def _named(texts: Mapping[str, Any], table: tuple[_Names, ...]) -> FailureError | None:
+    """Return the first error under one of these names."""
     for names in table:
         error_type = texts.get(names.type)
         message = texts.get(names.message)
         if names.beside not in texts or not (error_type or message):
             continue
         if isinstance(message, str | None) and isinstance(error_type, str | None):
+            masked_message = mask_text((message or "")[:_READ_CHARACTERS])
             return FailureError(
                 one_line(error_type or "")[-ERROR_TYPE_CHARACTERS:],
-                one_line(mask_text((message or "")[:_READ_CHARACTERS]))[:ERROR_MESSAGE_CHARACTERS],
+                one_line(masked_message)[:ERROR_MESSAGE_CHARACTERS],
             )
     return None
