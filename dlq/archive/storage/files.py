@@ -1,7 +1,9 @@
-"""The archive's files: the one adapter that reads and writes them.
+"""The archive's files. Only this adapter reads and writes them.
 
-It promises two things. A file is durable when ``write`` or ``create`` returns: it survives a crash
-of the machine. And of several callers of ``create`` exactly one wins.
+Two promises hold:
+
+* A file is durable when ``write`` or ``create`` returns: it survives a crash of the machine.
+* Of several callers of ``create`` exactly one wins.
 """
 
 import re
@@ -30,10 +32,10 @@ _FORMAT_FILE = "format"
 _FORMAT = b"1\n"
 
 CLOCK_SECONDS = 60.0
-"""Clocks that agree to within so much are right."""
+"""A smaller difference of two clocks is normal."""
 
 NEW_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6,11}")
-"""What ``new_id`` makes."""
+"""The format of ``new_id``."""
 
 
 def new_id(now_seconds: float, after: Iterable[str] = ()) -> str:
@@ -49,16 +51,16 @@ def new_id(now_seconds: float, after: Iterable[str] = ()) -> str:
 def _times_after(paths: Iterable[str]) -> Iterator[datetime]:
     """Yield the first moment after each id in these paths."""
     for until_second, microseconds in _ID_TIME.findall("\n".join(paths)):
-        # Digits that are no time are no id.
+        # Digits that are not a time are not an id.
         with suppress(ValueError):
             time = datetime.strptime(f"{until_second}+0000", "%Y%m%dT%H%M%S%z")
             yield time + timedelta(microseconds=int(microseconds, 16) + 1)
 
 
 def clock_note(now_seconds: float, paths: Iterable[str]) -> str:
-    """Say that this machine's clock is behind an id in these paths; empty if it is not.
+    """Return a sentence if this machine's clock is behind an id in these paths, else an empty text.
 
-    Less than ``CLOCK_SECONDS`` is no news.
+    Less than ``CLOCK_SECONDS`` does not count.
     """
     times = list(_times_after(paths))
     if not times:
@@ -75,14 +77,14 @@ def clock_note(now_seconds: float, paths: Iterable[str]) -> str:
 
 
 Archive = LocalArchive | S3Archive
-"""Files by their path below one root. ``LocalArchive`` says what each method promises."""
+"""Files by their path below one root. ``LocalArchive`` documents the contract of each method."""
 
 
 def open_archive(location: str, *, creates: bool = False) -> Archive:
     """Return the archive at *location* after a check of its format, the content of ``format``.
 
     The first drain writes that file, see ``begin_archive``; *creates* does it here. An archive that
-    has messages and no such file is refused: somebody removed the file, or the folder is no
+    has messages and no such file is refused: the file was removed, or the folder is not an
     archive.
 
     Raises:
@@ -97,7 +99,7 @@ def open_archive(location: str, *, creates: bool = False) -> Archive:
 
 
 def begin_archive(archive: Archive) -> None:
-    """Write the file ``format``, if nobody has; a drain does it before it receives.
+    """Write the file ``format`` if there is none; a drain does this before it receives.
 
     Raises:
         InputError: the archive has another format.
@@ -109,22 +111,22 @@ def begin_archive(archive: Archive) -> None:
 def _require_format(archive: Archive) -> None:
     content = archive.read(_FORMAT_FILE)
     if content != _FORMAT:
-        found = "no file" if content is None else repr(content[:20].decode(errors="replace"))
+        actual = "no file" if content is None else repr(content[:20].decode(errors="replace"))
         raise InputError(
             f"archive {archive.root}: this program reads archives whose file {_FORMAT_FILE!r} says "
-            f"{_FORMAT.decode().strip()}, and this one has {found}"
+            f"{_FORMAT.decode().strip()}, and this one has {actual}"
         )
 
 
 def is_begun(archive: Archive) -> bool:
-    """Whether a drain has begun an archive here; otherwise the place may be a mistake."""
+    """Return whether a drain has begun an archive here; if not, the location may be a mistake."""
     return archive.read(_FORMAT_FILE) is not None
 
 
 def open_folder(location: str) -> Archive:
     """Return the files at *location*: a folder on local disk, or a prefix of an S3 bucket.
 
-    Only a bucket must exist already.
+    A bucket must exist already, a folder need not.
 
     Raises:
         InputError: it is a file, a malformed URL, a URL of another scheme, or names no bucket.
@@ -144,20 +146,20 @@ def open_folder(location: str) -> Archive:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A file that the driver wrote, and that proves to a task that it sees the same archive.
+    """A file of the driver that proves to a task that both see the same archive. Picklable.
 
     A task that wrote into a folder of its own machine and then deleted from the queue would lose
-    messages. So the driver writes a file that no other archive has, and a task reads it back before
-    it does anything. Picklable.
+    messages. So the driver writes a file that no other archive has, and each task reads it before
+    it does anything else.
     """
 
     path: str
     content: bytes
 
     def check(self, archive: Archive) -> None:
-        """Raise ArchiveError where a task sees another place than the driver's.
+        """Raise ArchiveError if a task sees another archive than the driver.
 
-        Nothing may be received, claimed or deleted then.
+        The task must not receive, claim or delete anything then.
         """
         if archive.read(self.path) != self.content:
             raise ArchiveError(
@@ -168,7 +170,7 @@ class Probe:
 
 
 def read_text(location: str) -> str:
-    """Return one file's text, from wherever an archive may be; it need not be in one.
+    """Return the text of one file. It may be at any location of an archive, also outside of one.
 
     Raises:
         InputError: there is no such file, or it is no UTF-8 text.

@@ -20,9 +20,9 @@ _DEAD_AFTER_SECONDS = 60
 class LocalArchive:
     """Files by their path below a folder, ``a/b/c``, of a file system that knows hard links.
 
-    ``S3Archive`` has the same methods. They raise ArchiveError unless they say that they never
-    raise. No reader sees a part of a file. Where S3 does not say whether it wrote a file, that is
-    an ArchiveError, too. Both are picklable: tasks carry them along.
+    ``S3Archive`` has the same methods. They raise ArchiveError, except those that never raise. No
+    reader sees a part of a file. It is also an ArchiveError if S3 does not answer whether it wrote
+    a file. Both classes are picklable, for tasks.
 
     Attributes:
         root: the folder's absolute path.
@@ -31,7 +31,7 @@ class LocalArchive:
     root: str
 
     def check_writable(self) -> None:
-        """Prove that files can be written, by writing one. Nothing is received before that."""
+        """Check that files can be written, by writing one. Call it before the first receive."""
         with _explained(self.root, "cannot be written"):
             _write_temporary(Path(self.root), b"").unlink()
 
@@ -41,7 +41,7 @@ class LocalArchive:
         with _explained(self.root, f"cannot write {path}"):
             temporary = _write_temporary(target.parent, content)
             try:
-                # Created exclusively, and to a finished file.
+                # A link is created exclusively, and the file is complete.
                 os.link(temporary, target)
             except FileExistsError:
                 return False
@@ -67,7 +67,7 @@ class LocalArchive:
         with _explained(self.root, f"cannot write {path}"):
             descriptor = os.open(target.parent, os.O_RDONLY)
             try:
-                # The kernel releases it when a holder dies.
+                # The kernel releases this lock when its process dies.
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
                 if self.read(path) != old:
                     return False
@@ -85,9 +85,9 @@ class LocalArchive:
                 return None
 
     def open(self, path: str) -> BinaryIO | None:
-        """Open a file to read parts of it: no more is transferred. None where there is none.
+        """Open a file to read parts of it: only these are transferred. None where there is no file.
 
-        On S3 a read raises FileNotFoundError if the file is gone since.
+        On S3 a read raises FileNotFoundError if the file was removed meanwhile.
         """
         with _explained(self.root, f"cannot read {path}"):
             try:
@@ -98,7 +98,7 @@ class LocalArchive:
     def remove(self, path: str, *, keeps_current: bool = False) -> None:
         """Remove a file with all versions that the storage keeps of it. Safe to repeat.
 
-        With *keeps_current* only versions that are not current go, and the mark of a deletion.
+        With *keeps_current* only old versions are removed, and the mark of a deletion.
         """
         target = self._path(path)
         with _explained(self.root, f"cannot remove {path}"):
@@ -118,36 +118,38 @@ class LocalArchive:
         return iter(())
 
     def discard(self, path: str) -> None:
-        """Remove a file that need not be removed. Older versions of it may stay. Never raises."""
+        """Try to remove a file. Older versions of it may stay. Never raises."""
         with suppress(OSError):
             self._path(path).unlink()
 
     def sweep(self, folder: str) -> None:
-        """Remove the half-written files below *folder* that killed writers left.
+        """Remove the incomplete files below *folder* that killed writers left.
 
         One that is younger than a minute is an ArchiveError: its writer may be alive.
         """
         with _explained(self.root, f"cannot sweep {folder}"):
-            for found in sorted(self._path(folder).rglob(f"{_TEMPORARY}*")):
+            for file in sorted(self._path(folder).rglob(f"{_TEMPORARY}*")):
                 with suppress(FileNotFoundError):
-                    if time.time() - found.stat().st_mtime < _DEAD_AFTER_SECONDS:
+                    age_seconds = time.time() - file.stat().st_mtime
+                    if age_seconds < _DEAD_AFTER_SECONDS:
                         raise ArchiveError(
-                            f"archive {self.root}: {found.relative_to(self.root)} is being "
+                            f"archive {self.root}: {file.relative_to(self.root)} is being "
                             "written, or its writer was killed a moment ago; try again in a minute"
                         )
-                    found.unlink()
-                    _sync_folder(found.parent)
+                    file.unlink()
+                    _sync_folder(file.parent)
 
     def list(self, folder: str) -> list[str]:
         """Return the paths of all files below *folder*, sorted; none where it does not exist.
 
-        Files whose names start with a dot are left out: they are not finished.
+        Files whose names start with a dot are left out: they are incomplete.
         """
         root = Path(self.root)
-        files = (found for found in self._path(folder).rglob("*") if found.is_file())
-        return sorted(
-            found.relative_to(root).as_posix() for found in files if not found.name.startswith(".")
-        )
+        paths = set[str]()
+        for path in self._path(folder).rglob("*"):
+            if path.is_file() and not path.name.startswith("."):
+                paths.add(path.relative_to(root).as_posix())
+        return sorted(paths)
 
     def _path(self, path: str) -> Path:
         return Path(self.root, path)
@@ -163,7 +165,7 @@ def _make_folders(folder: Path) -> None:
 
 
 def _write_temporary(folder: Path, content: bytes) -> Path:
-    """Write a synced file under a hidden name, which Spark and ``list`` pass over."""
+    """Write a synced file under a hidden name, which Spark and ``list`` ignore."""
     _make_folders(folder)
     descriptor, name = tempfile.mkstemp(prefix=_TEMPORARY, dir=folder)
     try:
@@ -188,6 +190,7 @@ def _sync_folder(folder: Path) -> None:
 
 @contextmanager
 def _explained(root: str, what: str) -> Iterator[None]:
+    """Raise an OSError of the block as an ArchiveError that begins with *what*."""
     try:
         yield
     except OSError as error:

@@ -1,8 +1,8 @@
-"""How a frozen value becomes JSON, and is read back: the one codec of the archive's records.
+"""The codec of the archive's records: a frozen value becomes JSON, and is read back.
 
-A field is a key of its name, a time is ISO 8601 with its zone, an enumeration its word. A missing
-key without a default, an unknown key, and a value of another kind show that somebody changed the
-file. docs/archive.md has every file.
+A field is a key with its name, a time is ISO 8601 with its zone, an enumeration its value. A
+missing key without a default, an unknown key, and a value of another type show that the file was
+changed. docs/archive.md describes every file.
 """
 
 import json
@@ -19,7 +19,7 @@ from dlq.archive.storage.files import Archive
 from dlq.errors import ArchiveError
 
 DAMAGE = (ValueError, KeyError, TypeError, AttributeError)
-"""What reading a record raises where somebody changed the file."""
+"""Exceptions of a record whose file was changed."""
 
 ADVICE = "restore it, do not delete it"
 
@@ -27,11 +27,11 @@ _Record = TypeVar("_Record")
 _CONVERTER = make_converter(detailed_validation=False, forbid_extra_keys=True)
 
 
-def _of_kind(value: Any, kind: type[Any]) -> Any:  # noqa: ANN401 - what a file says
-    # A text enumeration is a kind of text, and so comes here, too.
+def _of_kind(value: Any, kind: type[Any]) -> Any:  # noqa: ANN401 - a value in a file
+    # A text enumeration is a kind of text: it has no hook of its own.
     if issubclass(kind, Enum):
         return kind(value)
-    # Otherwise null would become the text "None".
+    # Without this check null would become the text "None".
     if not isinstance(value, (int, float) if kind is float else kind):
         raise TypeError(f"{kind.__name__}: {type(value).__name__}")
     return value
@@ -45,18 +45,18 @@ def _time(text: str, _: type[datetime]) -> datetime:
 
 
 for _kind in (str, int, float, bool):
-    # One by one: cattrs asks its own hooks of these types before any hook by predicate.
+    # One hook for each type: cattrs has its own for these, and tries them before any predicate.
     _CONVERTER.register_structure_hook(_kind, _of_kind)
 _CONVERTER.register_structure_hook(datetime, _time)
 
 
 def values_of(record: object) -> Any:  # noqa: ANN401 - JSON
-    """Return the values of a record by name, as JSON has them."""
+    """Return the values of a record by name, in the types of JSON."""
     return _CONVERTER.unstructure(record)
 
 
 def record_of(kind: type[_Record], values: object) -> _Record:
-    """Make a record of its values by name. Raises one of ``DAMAGE``."""
+    """Make a record from its values by name. Raises one of ``DAMAGE``."""
     try:
         return _CONVERTER.structure(values, kind)
     except ForbiddenExtraKeysError as error:
@@ -78,7 +78,7 @@ def read_record(archive: Archive, path: str, kind: type[_Record]) -> _Record | N
 
 
 def missing(archive: Archive, path: str) -> ArchiveError:
-    """Return the error for a file that was there, or was named by one."""
+    """Return the error for a file that must exist: it was there, or another file names it."""
     return ArchiveError(
         f"archive {archive.root}: {path} is missing; restore it from a backup. The driver and all "
         "executors must share the archive"
@@ -92,9 +92,9 @@ def damage_named(
     damage: tuple[type[Exception], ...] = DAMAGE,
     advice: str = ADVICE,
 ) -> Iterator[None]:
-    """Raise what the block raises for a damaged file as an ArchiveError with the path and advice.
+    """Raise an exception of the block as an ArchiveError with the path and advice.
 
-    *damage* are the exceptions that show a damaged file.
+    *damage* are the exceptions that show a damaged file; others pass unchanged.
     """
     try:
         yield

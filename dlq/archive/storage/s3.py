@@ -2,8 +2,8 @@
 
 S3 keeps both promises of an archive: a PUT that was answered is durable and complete, and of
 several with ``If-None-Match: *`` one wins. If an answer is lost, botocore sends the PUT again and
-S3 answers that the object exists. So each create marks its object, and one that is refused reads
-the mark to find out whether it won.
+S3 answers that the object exists. So each create marks its object. If S3 refuses the create, it
+reads the mark: its own mark means that its first PUT won.
 
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
 """
@@ -42,12 +42,12 @@ _LOCATION = re.compile(r"(s3a?)://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(.*))?")
 """https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html"""
 
 _WRITER = "writer"
-"""Metadata of an object that ``create`` made: a mark that no other call has."""
+"""Metadata of an object from ``create``: a mark that no other call has."""
 
 _PROBE = ".writable"
 _CONCURRENT_CALLS = 16
 _END_BYTES = 64 * 1024
-"""pyarrow reads so much of a Parquet file first."""
+"""pyarrow reads this much of the end of a Parquet file first."""
 
 _PUT = Retry(max_attempts=5)
 _READ = Retry(max_attempts=3)
@@ -58,8 +58,8 @@ class S3Archive:
     """An archive in a bucket. Each process makes its own client, when it first needs it.
 
     Attributes:
-        root: ``s3://bucket/prefix`` or ``s3a://…``, as Spark is to call it; no slash at the end.
-        prefix: what every key starts with: empty, or a path that ends with a slash.
+        root: ``s3://bucket/prefix`` or ``s3a://…``, the URL for Spark; no slash at the end.
+        prefix: the start of every key: empty, or a path that ends with a slash.
     """
 
     root: str
@@ -69,8 +69,9 @@ class S3Archive:
 
     @classmethod
     def at(cls, location: str) -> Self:
-        """Return the archive at *location*; raise InputError if that names no possible bucket."""
-        if (match := _LOCATION.fullmatch(location)) is None:
+        """Return the archive at *location*; raise InputError if its bucket has no valid name."""
+        match = _LOCATION.fullmatch(location)
+        if match is None:
             raise InputError(
                 f"archive {location}: names no bucket; give s3://BUCKET/PREFIX, with a bucket name "
                 "of 3 to 63 lower-case letters, digits, dots and hyphens"
@@ -84,9 +85,9 @@ class S3Archive:
         return type(self), (self.root, self.bucket, self.prefix)
 
     def check_writable(self) -> None:
-        """Leaves an empty object, ``.writable``: we need no right to delete.
+        """Leaves an empty object, ``.writable``: this needs no permission to delete.
 
-        A store that writes it again, although the PUT says not to, gives one claim to two runs.
+        A store that writes it again, in spite of the condition, would give one claim to two runs.
         """
         self.write(_PROBE, b"")
         if self.create(_PROBE, b""):
@@ -103,10 +104,13 @@ class S3Archive:
     def replace(self, path: str, old: bytes, new: bytes) -> bool:
         """A PUT on condition that the object is still the version that was read."""
         with self._explained("write", path):
-            found = self._get(path)
-            if found is None or found[0] != old:
+            current = self._get(path)
+            if current is None:
                 return False
-            return self._put_if(path, new, IfMatch=found[1]["ETag"])
+            content, answer = current
+            if content != old:
+                return False
+            return self._put_if(path, new, IfMatch=answer["ETag"])
 
     def _put_if(self, path: str, content: bytes, **condition: Any) -> bool:  # noqa: ANN401 - boto3's
         """Write on a condition; return whether this call did.
@@ -114,16 +118,21 @@ class S3Archive:
         botocore may repeat a PUT whose answer was lost: the mark shows that the first one won.
         """
         mark = secrets.token_hex(16)
-        place: Any = {"Bucket": self.bucket, "Key": self._key(path)}
+        key = self._key(path)
         put = partial(
-            self._s3().put_object, **place, Body=content, Metadata={_WRITER: mark}, **condition
+            self._s3().put_object,
+            Bucket=self.bucket,
+            Key=key,
+            Body=content,
+            Metadata={_WRITER: mark},
+            **condition,
         )
         try:
             _PUT.call(put, _is_conflict)
         except ClientError as error:
             if _status(error) != HTTPStatus.PRECONDITION_FAILED:
                 raise
-            head = self._s3().head_object(**place)
+            head = self._s3().head_object(Bucket=self.bucket, Key=key)
             return head["Metadata"].get(_WRITER) == mark
         return True
 
@@ -133,19 +142,20 @@ class S3Archive:
 
     def read(self, path: str) -> bytes | None:
         with self._explained("read", path):
-            found = _READ.call(lambda: self._get(path), _is_broken_off)
-        return None if found is None else found[0]
+            current = _READ.call(lambda: self._get(path), _is_broken_off)
+        return None if current is None else current[0]
 
     def open(self, path: str) -> BinaryIO | None:
         """Each read is a GET of a range. The first one fetches the end of the object."""
 
         def fetch(span: str) -> tuple[bytes, int]:
             with self._explained("read", path):
-                found = _READ.call(lambda: self._get(path, Range=f"bytes={span}"), _is_broken_off)
-            if found is None:
+                part = _READ.call(lambda: self._get(path, Range=f"bytes={span}"), _is_broken_off)
+            if part is None:
                 raise FileNotFoundError(path)
-            content, answer = found
-            return content, int(answer.get("ContentRange", f"/{len(content)}").rpartition("/")[2])
+            content, answer = part
+            _, _, size = answer.get("ContentRange", f"/{len(content)}").rpartition("/")
+            return content, int(size)
 
         try:
             return cast("BinaryIO", _Ranges(fetch))
@@ -153,62 +163,68 @@ class S3Archive:
             return None
 
     def remove(self, path: str, *, keeps_current: bool = False) -> None:
-        """A versioned bucket keeps what is deleted without naming a version."""
+        """Each version is named: otherwise a versioned bucket would keep it."""
         with self._explained("remove", path):
-            for one in self._versions_of(path):
-                if not (keeps_current and one["IsLatest"]):
-                    self._s3().delete_object(
-                        Bucket=self.bucket, Key=one["Key"], VersionId=one["VersionId"]
-                    )
+            for version in self._versions_of(path):
+                if keeps_current and version["IsLatest"]:
+                    continue
+                self._s3().delete_object(
+                    Bucket=self.bucket, Key=version["Key"], VersionId=version["VersionId"]
+                )
 
     def outdated(self, folder: str) -> "list[str]":
         with self._explained("list the versions of", folder):
-            keys = {one["Key"] for one in self._versions(f"{folder}/") if not one["IsLatest"]}
-        return sorted(key.removeprefix(self.prefix) for key in keys)
+            paths = set()
+            for version in self._versions(f"{folder}/"):
+                if not version["IsLatest"]:
+                    paths.add(version["Key"].removeprefix(self.prefix))
+        return sorted(paths)
 
     def outdated_contents(self, path: str) -> Iterator[bytes]:
         with self._explained("read a version of", path):
-            for one in self._versions_of(path):
-                if not one["IsLatest"] and "ETag" in one:
+            for version in self._versions_of(path):
+                if not version["IsLatest"] and "ETag" in version:
                     answer = self._s3().get_object(
-                        Bucket=self.bucket, Key=one["Key"], VersionId=one["VersionId"]
+                        Bucket=self.bucket, Key=version["Key"], VersionId=version["VersionId"]
                     )
                     yield answer["Body"].read()
 
     def _versions_of(self, path: str) -> "list[dict[str, Any]]":
         """List the versions of one object: other paths may start with the same letters."""
-        return [one for one in self._versions(path) if one["Key"] == self._key(path)]
+        key = self._key(path)
+        return [version for version in self._versions(path) if version["Key"] == key]
 
     def _versions(self, start: str) -> "Iterator[dict[str, Any]]":
-        """List the versions of every object whose path starts so, and the marks of deletions.
+        """Yield the versions of every object whose path has this start, and the marks of deletions.
 
-        A mark has no ``ETag``, and is never the latest.
+        A mark has no ``ETag``, and ``IsLatest`` is always false.
         """
         pages = self._s3().get_paginator("list_object_versions")
         for page in pages.paginate(Bucket=self.bucket, Prefix=self._key(start)):
             yield from map(dict, page.get("Versions", []))
-            yield from ({**mark, "IsLatest": False} for mark in page.get("DeleteMarkers", []))
+            for mark in page.get("DeleteMarkers", []):
+                yield {**mark, "IsLatest": False}
 
     def discard(self, path: str) -> None:
-        """Needs ``s3:DeleteObject`` for that path alone."""
+        """Only needs ``s3:DeleteObject`` for that path."""
         with suppress(ClientError, BotoCoreError):
             self._s3().delete_object(Bucket=self.bucket, Key=self._key(path))
 
     def sweep(self, folder: str) -> None:
-        """An object is there whole or not at all, so there is nothing to do."""
+        """Does nothing: S3 has no incomplete objects."""
 
     def list(self, folder: str) -> "list[str]":
         """The markers that consoles and Hadoop make for folders are left out."""
         start = f"{self.prefix}{folder}/" if folder else self.prefix
         with self._explained("list", folder):
+            paths = set()
             pages = self._s3().get_paginator("list_objects_v2")
-            keys = [
-                item["Key"]
-                for page in pages.paginate(Bucket=self.bucket, Prefix=start)
-                for item in page.get("Contents", [])
-            ]
-        files = (key for key in keys if key[-1] != "/" and key.rpartition("/")[2][0] != ".")
-        return sorted(key.removeprefix(self.prefix) for key in files)
+            for page in pages.paginate(Bucket=self.bucket, Prefix=start):
+                for entry in page.get("Contents", []):
+                    _, _, name = entry["Key"].rpartition("/")
+                    if name and not name.startswith("."):
+                        paths.add(entry["Key"].removeprefix(self.prefix))
+        return sorted(paths)
 
     def _get(self, path: str, **part: Any) -> tuple[bytes, Any] | None:  # noqa: ANN401 - boto3's
         client = self._s3()
@@ -242,7 +258,7 @@ class S3Archive:
 
 
 class _Ranges(io.RawIOBase):
-    """An object of which *fetch* returns a span of bytes and the size of all."""
+    """An object of which *fetch* returns a span of bytes, and the size of the object."""
 
     def __init__(self, fetch: Callable[[str], tuple[bytes, int]]) -> None:
         self._fetch = fetch
@@ -260,27 +276,30 @@ class _Ranges(io.RawIOBase):
         return self._position
 
     def read(self, size: int = -1) -> bytes:
-        start, end_starts = self._position, self._size - len(self._end)
+        start = self._position
         stop = self._size if size < 0 else min(self._size, start + size)
         if start >= stop:
             return b""
+
         self._position = stop
-        if start >= end_starts:
-            return self._end[start - end_starts : stop - end_starts]
-        return self._fetch(f"{start}-{stop - 1}")[0]
+        end_start = self._size - len(self._end)
+        if start >= end_start:
+            return self._end[start - end_start : stop - end_start]
+        content, _ = self._fetch(f"{start}-{stop - 1}")
+        return content
 
 
 def _is_conflict(error: Exception) -> bool:
-    """Two writers at once: S3 does not say who won, the next attempt does."""
+    """Return whether two wrote at once: S3 does not tell who won, the next attempt does."""
     return isinstance(error, ClientError) and _status(error) == HTTPStatus.CONFLICT
 
 
 def _is_broken_off(error: Exception) -> bool:
-    """A body breaks off: botocore repeats a request that fails, but not this.
+    """Return whether an answer is incomplete. botocore does not repeat such a request.
 
-    Of an error the rest, or nothing, is no answer of S3, and then nobody knows whether the object
-    is missing. It stays an error after the last try: who took the 404 of a proxy for a missing
-    claim would send messages twice.
+    An incomplete error, or one without a body, may not be from S3: the object may exist. It stays
+    an error after the last try: if the 404 of a proxy counted as a missing claim, messages would be
+    sent twice.
     """
     if isinstance(error, ClientError):
         # botocore's code for an error without a body.

@@ -1,7 +1,7 @@
 """The files of a table in the archive: Parquet files and a manifest.
 
 ``<folder>/manifest.json`` names the files of the table. It is written last, by create-if-absent: a
-table is there as a whole or not at all. Readers ignore files that the manifest does not name: a
+table is complete, or it does not exist. Readers ignore files that the manifest does not name: a
 writer that was killed left them.
 """
 
@@ -28,8 +28,8 @@ from dlq.archive.storage.records import (
 from dlq.errors import ArchiveError, InputError
 
 PARQUET_DAMAGE = (pa.ArrowException, OSError, KeyError)
-"""What pyarrow raises for a damaged file: OSError where it cannot decompress a page, KeyError where
-a column is missing."""
+"""Exceptions of pyarrow for a damaged file: OSError if it cannot decompress a page, KeyError if a
+column is missing."""
 
 _MANIFEST = "manifest.json"
 _CONCURRENT_FILES = 8
@@ -48,13 +48,14 @@ def arrow_fields(record: Any) -> dict[str, pa.DataType]:  # noqa: ANN401 - a typ
 
 
 def arrow_type(kind: Any) -> pa.DataType:  # noqa: ANN401 - a type
-    """Return the Arrow type of a type of a field; a dataclass is a struct of its fields."""
+    """Return the Arrow type of a field's type; a dataclass is a struct of its fields."""
     if kind in _ARROW_TYPES:
         return _ARROW_TYPES[kind]
     if is_dataclass(kind):
         return pa.struct([*arrow_fields(kind).items()])
     if isinstance(kind, type) and issubclass(kind, str):
         return pa.string()
+
     arguments = get_args(kind)
     if get_origin(kind) is Mapping:
         return pa.map_(arrow_type(arguments[0]), arrow_type(arguments[1]))
@@ -81,20 +82,24 @@ def table_digest(archive: Archive, folder: str) -> str | None:
 
 
 def commit(archive: Archive, folder: str, parts: Sequence[Part]) -> str:
-    """Write the manifest that names *parts*; return the digest of the table that is there then."""
+    """Write the manifest that names *parts*; return the digest of the table.
+
+    If another writer was first, its table stays: the files of *parts* are removed.
+    """
     content = record_bytes(sorted(parts, key=lambda part: part.name))
     if archive.create(f"{folder}/{_MANIFEST}", content):
         return sha256(content).hexdigest()
+
     for part in parts:
         archive.discard(f"{folder}/{part.name}")
-    first = table_digest(archive, folder)
-    if first is None:
+    digest = table_digest(archive, folder)
+    if digest is None:
         raise ArchiveError(f"archive {archive.root}: {folder} was removed while it was written")
-    return first
+    return digest
 
 
 def parts_of(archive: Archive, folder: str, digest: str | None = None) -> list[Part]:
-    """Read which files a table has; raise InputError if there is none with this *digest*."""
+    """Read the names of a table's files; raise InputError if there is none with this *digest*."""
     path = f"{folder}/{_MANIFEST}"
     content = archive.read(path)
     if digest is not None and sha256(content or b"").hexdigest() != digest:
@@ -111,10 +116,10 @@ def parts_of(archive: Archive, folder: str, digest: str | None = None) -> list[P
 def write_whole(archive: Archive, folder: str, tables: Sequence[pa.Table]) -> str:
     """Write the table *folder*, a file for each of *tables* that has rows, several at once.
 
-    A table is written once. Where another writer was first, its table stays.
+    A table is written once. If another writer was first, its table stays.
 
     Returns:
-        The digest of the table that is there now.
+        The digest of the table that exists now.
     """
     write = partial(_write_part, archive, folder)
     with ThreadPoolExecutor(_CONCURRENT_FILES, thread_name_prefix="table") as executor:
@@ -161,7 +166,7 @@ def read_part(archive: Archive, folder: str, schema: pa.Schema, part: Part) -> p
             f"archive {archive.root}: {path} was changed after it was written; restore it from a "
             "backup"
         )
-    texts = [field.name for field in schema if pa.types.is_dictionary(field.type)]
+    dictionaries = [field.name for field in schema if pa.types.is_dictionary(field.type)]
     with damage_named(archive, path, PARQUET_DAMAGE):
-        file = pq.ParquetFile(pa.BufferReader(content), read_dictionary=texts)
+        file = pq.ParquetFile(pa.BufferReader(content), read_dictionary=dictionaries)
         return file.read(columns=schema.names).select(schema.names).cast(schema)
