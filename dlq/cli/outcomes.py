@@ -74,7 +74,7 @@ def columns(counts: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
 
 def problem_sentence(problem: Tally) -> str:
     """Format how many messages a problem concerns, and which."""
-    sentence = _PROBLEMS.get(problem.word, problem.word)
+    sentence = _PROBLEMS.get(problem.disposition, problem.disposition)
     more = ", …" if problem.count > len(problem.examples) else ""
     detail = f" [{problem.detail}]" if problem.detail else ""
     ids = f": {', '.join(problem.examples)}{more}" if problem.examples else ""

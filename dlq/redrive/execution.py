@@ -211,7 +211,7 @@ class TaskRunner:
         *trouble* is asked every ten seconds, and returns why nothing more may be sent; None if all
         is well. So tasks need no way to its answer.
         """
-        work = [tally for tally in planned if tally.word in WORK]
+        work = [tally for tally in planned if tally.disposition in WORK]
         total = sum(tally.count for tally in work)
         if not total:
             return Sent(())
@@ -249,7 +249,7 @@ class TaskRunner:
             repeating(look_for_trouble, _TROUBLE_SECONDS, "trouble"),
             self.progress("redriving", status),
         ):
-            words = {tally.word for tally in work}
+            words = {tally.disposition for tally in work}
             settled = self._send(dispositions, words, context, stage)
         outcomes, stops = read_settled(settled.to_pylist())
         return Sent((*outcomes, *not_reached(work, outcomes)), foremost(stops))

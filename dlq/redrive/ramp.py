@@ -79,6 +79,9 @@ _STEP_TYPES: dict[str, pa.DataType] = {
 _STEP = pa.schema(_STEP_TYPES)
 """The columns of the table of a step."""
 
+_LEFT_OUT = (Disposition.NOT_SELECTED, Disposition.OVER_LIMIT)
+"""What a run leaves because it was asked for less."""
+
 _OTHERS_ACTED = (
     "another run has acted on the archive while this one waited for a verdict: run the same "
     "command again"
@@ -149,37 +152,68 @@ class Ramp:
 
     def send(self) -> Sent:
         """Record what is not sent; send step after step, until nothing more may go in this run."""
-        sends = [one for one in self.work if one.word == Disposition.SEND]
-        others = [one for one in self.work if one not in sends]
-        self._left.update({one.group_id: one.count for one in sends})
+        sends: list[Tally] = []
+        others: list[Tally] = []
+        for tally in self.work:
+            if tally.disposition == Disposition.SEND:
+                sends.append(tally)
+                self._left[tally.group_id] += tally.count
+            else:
+                others.append(tally)
+
         context = self.runner.context(self.probe.queue.url, self.limit)
         first = self.runner.execute(self.runner.written, others, context, self.steps.queue)
-        stopped_by = first.stopped_by
-        has_more = True
-        while has_more and not stopped_by:
-            if stopped_by := self._lost_lock():
-                break
-            steps = self._verdicts.steps = self.steps.read()
-            # What came back of a group since its step was made stops it before that is sent.
-            self._verdicts.judge(self._left_of(sends))
-            if len(steps) > ended_steps(steps):
-                stopped_by = self._execute(steps[-1])
-            else:
-                stopped_by = self._await_turn()
-                turn = self._turn()
-                has_more = bool(turn)
-                if turn and not stopped_by:
-                    stopped_by = self._begin_next(turn)
+        stopped_by = first.stopped_by or self._send_steps(sends)
+
         self._verdicts.judge(self._left_of(sends))
         self._note_returns()
         if not stopped_by and (why := self._why_not_all()):
             stopped_by = Stop(StopCause.RAMP, why)
-        left = [
-            replace(one, word=Disposition.STOPPED) if self._verdicts.is_bad(one.group_id) else one
-            for one in not_reached(sends, self._tallies)
-        ]
-        tallies = (*first.tallies, *self._tallies, *left)
+
+        tallies = (*first.tallies, *self._tallies, *self._not_sent(sends))
         return Sent(tallies, stopped_by, tuple(self._verdicts.groups.values()))
+
+    def _send_steps(self, sends: Sequence[Tally]) -> Stop | None:
+        """Send steps while a group may have one; return what ended that before, else None.
+
+        Each round does one thing, by what the archive says of the steps so far:
+
+        - The last step is not recorded as sent: send what is left of it.
+        - It is: wait for verdicts until a group may have its next step, and record that one, whose
+          messages go in the round after. No group may: the ramp ends.
+
+        For two groups, A of 9 messages and B of 1, of which nothing comes back: step 1 with one
+        message of each; step 2 with two more of A; step 3 with the last six of A. Where A's message
+        of step 1 comes back, A is stopped, and eight of A stay.
+        """
+        while True:
+            if stop := self._lost_lock():
+                return stop
+            steps = self._verdicts.steps = self.steps.read()
+            # What came back of a group since its step was made stops it before that is sent.
+            self._verdicts.judge(self._left_of(sends))
+
+            if len(steps) > ended_steps(steps):
+                if stop := self._execute(steps[-1]):
+                    return stop
+                continue
+
+            stop = self._await_turn()
+            turn = self._turn()
+            if stop or not turn:
+                return stop
+            if stop := self._begin_next(turn):
+                return stop
+
+    def _not_sent(self, sends: Sequence[Tally]) -> list[Tally]:
+        """Return by group what no step has sent: it is stopped, or was not reached."""
+        tallies: list[Tally] = []
+        for tally in not_reached(sends, self._tallies):
+            if self._verdicts.is_bad(tally.group_id):
+                tallies.append(replace(tally, disposition=Disposition.STOPPED))
+            else:
+                tallies.append(tally)
+        return tallies
 
     def _note_returns(self) -> None:
         """Write down what came back by now, for those who look later."""
@@ -191,7 +225,7 @@ class Ramp:
 
     def _left_of(self, sends: Sequence[Tally]) -> dict[str, int]:
         """Return how many messages are left of each group, 0 included."""
-        return {one.group_id: self._left[one.group_id] for one in sends}
+        return {tally.group_id: self._left[tally.group_id] for tally in sends}
 
     @property
     def _look_seconds(self) -> float:
@@ -204,7 +238,8 @@ class Ramp:
         the archive lock back meanwhile. Whoever takes it closes this run, which then sends nothing
         more.
         """
-        now_seconds, verdicts = self._verdicts.now_seconds, self._verdicts
+        verdicts = self._verdicts
+        now_seconds = verdicts.now_seconds
         until = now_seconds() + PATIENCE_MINUTES * self.probe.request.minute_seconds
 
         def is_over() -> bool:
@@ -255,7 +290,11 @@ class Ramp:
         """Return the groups that may have their next step now: how many messages it may have."""
         held = self._held_groups()
         ready = self._verdicts.ready(self._left)
-        return {one: size for one, size in ready.items() if self._blocked.get(one) != held}
+        turn: dict[str, int] = {}
+        for group_id, size in ready.items():
+            if self._blocked.get(group_id) != held:
+                turn[group_id] = size
+        return turn
 
     def _held_groups(self) -> list[str]:
         """Return the groups whose message groups must not go on, because something may return."""
@@ -263,40 +302,58 @@ class Ramp:
 
     def _why_not_all(self) -> str:
         """Return why messages are left that no step has had; empty if there are none."""
-        why = self._verdicts.why_not(self._left)
+        if why := self._verdicts.why_not(self._left):
+            return why
         is_blocked = any(self._left[group_id] for group_id in self._blocked)
-        return why or ("what is left stands behind messages that stay" if is_blocked else "")
+        return "what is left stands behind messages that stay" if is_blocked else ""
 
     def _begin_next(self, wanted: Mapping[str, int]) -> Stop | None:
-        """Make the next step of these groups; return why there can be none."""
+        """Record the next step of these groups; return why there can be none.
+
+        *wanted* is how many messages of each group it may have.
+        """
         returned, stopped_by = self._known_counts(wanted)
         if stopped_by:
             return stopped_by
-        wanted = {one: size for one, size in wanted.items() if one in returned}
-        if not wanted:
+        counted = {group_id: size for group_id, size in wanted.items() if group_id in returned}
+        if not counted:
             why = "somebody removed the counters of what comes back; run again"
             return Stop(StopCause.RAMP, why)
-        number = len(self._verdicts.steps) + 1
-        run_id = self._run.run_id
-        drawn = self._drawn(wanted)
+
+        drawn = self._drawn(counted)
         messages = {row["group_id"]: row["count"] for row in counted_by(drawn, "group_id")}
         if not messages:
-            self._blocked |= dict.fromkeys(wanted, self._held_groups())
+            self._blocked |= dict.fromkeys(counted, self._held_groups())
             return None
-        write_whole(self._run.archive, self.steps.table(number, run_id), [drawn])
-        step = Step(
-            number=number,
-            run_id=run_id,
-            began_at=self._verdicts.now_seconds(),
-            messages=messages,
-            returned_before={one: returned[one] for one in messages},
-            stops={one: self.memory.state(one).stops for one in messages},
-            proven={one: self._verdicts.proven(one) for one in messages},
-            left={one: self._left[one] - count for one, count in messages.items()},
-        )
+
+        step = self._step_of(messages, returned)
+        # The table first: a step that is recorded has all of its messages.
+        write_whole(self._run.archive, self.steps.table(step.number, step.run_id), [drawn])
         self.steps.create(step)
         self._blocked.clear()
         return None
+
+    def _step_of(self, messages: Mapping[str, int], returned: Counts) -> Step:
+        """Return the record of the next step, which has so many messages of each group."""
+        returned_before: dict[str, int] = {}
+        stops: dict[str, int] = {}
+        proven: dict[str, int] = {}
+        left: dict[str, int] = {}
+        for group_id, count in messages.items():
+            returned_before[group_id] = returned[group_id]
+            stops[group_id] = self.memory.state(group_id).stops
+            proven[group_id] = self._verdicts.proven(group_id)
+            left[group_id] = self._left[group_id] - count
+        return Step(
+            number=len(self._verdicts.steps) + 1,
+            run_id=self._run.run_id,
+            began_at=self._verdicts.now_seconds(),
+            messages=messages,
+            returned_before=returned_before,
+            stops=stops,
+            proven=proven,
+            left=left,
+        )
 
     def _drawn(self, wanted: Mapping[str, int]) -> pa.Table:
         """Draw so many messages of each group, and say where in the step each of them is."""
@@ -315,12 +372,11 @@ class Ramp:
 
     def _sent_of(self, group_ids: Sequence[str]) -> pa.Table:
         """Return what the steps of this plan have of these groups."""
-        tables = [
-            self._table(step)
-            for step in self._verdicts.steps
-            if not step.messages.keys().isdisjoint(group_ids)
-        ]
-        rows = pa.concat_tables([_STEP.empty_table(), *tables])
+        tables = [_STEP.empty_table()]
+        for step in self._verdicts.steps:
+            if not step.messages.keys().isdisjoint(group_ids):
+                tables.append(self._table(step))
+        rows = pa.concat_tables(tables)
         return rows.filter(pa.array(values_among(rows["group_id"], group_ids)))
 
     def _table(self, step: Step) -> pa.Table:
@@ -334,50 +390,62 @@ class Ramp:
         if stop:
             return stop
         rows = self._rows(step)
-        counted = counted_by(rows, "group_id", DISPOSITION)
-        known = [Tally(row["group_id"], row[DISPOSITION], row["count"]) for row in counted]
-        work = [one for one in known if one.word == Disposition.SEND]
-        self._left -= Counter({one.group_id: one.count for one in work})
+        planned: list[Tally] = []
+        work: list[Tally] = []
+        for row in counted_by(rows, "group_id", DISPOSITION):
+            tally = Tally(row["group_id"], row[DISPOSITION], row["count"])
+            planned.append(tally)
+            if tally.disposition == Disposition.SEND:
+                work.append(tally)
+                self._left[tally.group_id] -= tally.count
+        self._left = +self._left
+
+        # A copy: a thread reads it meanwhile.
+        left = {group_id: self._left[group_id] for group_id in {*self._left, *step.messages}}
 
         def trouble() -> Stop | None:
             if stop := self.watch.trouble(limit):
                 return stop
             return Stop(StopCause.BAD_STEP) if self._verdicts.is_any_bad(left) else None
 
-        # A thread reads it meanwhile.
-        left = {one: self._left[one] for one in {*self._left, *step.messages}}
         self._verdicts.here.add(step.number)
-        unproven = step.messages.keys() & self._left.keys()
         stage = f"{self.steps.queue}-step-{step.number}"
-        context = self.runner.context(
-            self.probe.queue.url, limit, step=step.number, unproven_groups=unproven
-        )
         written = write_rows(self._run.archive, rows, f"{self._run.folder}/steps/{stage}")
+        context = self.runner.context(
+            self.probe.queue.url,
+            limit,
+            step=step.number,
+            # Of the other groups nothing is left that a failure could stop.
+            unproven_groups=step.messages.keys() & self._left.keys(),
+        )
         result = self.runner.execute(written, work, context, stage, trouble)
-        settled = [one for one in result.tallies if one.word != Disposition.NOT_REACHED]
-        self._tallies += settled
-        return result.stopped_by or self._end_step(step, (*known, *settled))
+
+        for tally in result.tallies:
+            if tally.disposition != Disposition.NOT_REACHED:
+                planned.append(tally)
+                self._tallies.append(tally)
+        return result.stopped_by or self._end_step(step, planned)
 
     def _end_step(self, step: Step, tallies: Collection[Tally]) -> Stop | None:
         """Write down that a step is sent, by what became of its messages; else return why not."""
-        words = {one.word for one in tallies}
-        if Disposition.BUSY in words:
+        dispositions = {tally.disposition for tally in tallies}
+        if Disposition.BUSY in dispositions:
             why = (
                 f"a task was started again, and what it had begun to send of step {step.number} is "
                 "not known yet; run again"
             )
             return Stop(StopCause.RAMP, why)
-        is_left = bool(words & {Disposition.NOT_SELECTED, Disposition.OVER_LIMIT})
-        if is_left or self._has_other_groups(step):
+        has_left_out = not dispositions.isdisjoint(_LEFT_OUT)
+        if has_left_out or self._has_other_groups(step):
             why = (
                 f"this run does not select all messages of step {step.number}, which another one "
                 "has begun; run it as that one, or collect again"
             )
             return Stop(StopCause.RAMP, why)
         sent = Counter(dict.fromkeys(step.messages, 0))
-        for one in tallies:
-            if one.word in (Disposition.SENT, Disposition.SENT_BEFORE):
-                sent[one.group_id] += one.count
+        for tally in tallies:
+            if tally.disposition in (Disposition.SENT, Disposition.SENT_BEFORE):
+                sent[tally.group_id] += tally.count
         sent_at = self.runner.deadline.clock.now_seconds()
         self.steps.create(replace(step, sent_at=sent_at, messages=sent))
         # On FIFO only a plan that is resolved anew shows what waits behind the others.
@@ -401,13 +469,14 @@ class Ramp:
         table = self._table(step)
         self._taken.append(table)
         rows = self.rows.drop_columns([*POSITION])
-        stopped = [one for one in step.messages if self._is_stopped(step, one)]
+        stopped = [group_id for group_id in step.messages if self._is_stopped(step, group_id)]
         if stopped:
             codes = disposition_codes(rows)
             is_send = have_disposition(rows, [Disposition.SEND])
             codes[is_send & values_among(rows["group_id"], stopped)] = code_of(Disposition.STOPPED)
             rows = with_disposition_codes(rows, codes)
-            rows = with_waiting(rows) if self._in_order else rows
+            if self._in_order:
+                rows = with_waiting(rows)
 
         own = with_chunks(table, chunk_count(sum(step.messages.values())))
         places = pc.index_in(rows["message_id"], value_set=combined(own["message_id"]))
@@ -425,8 +494,8 @@ class Ramp:
     def _stop_group(self, ramp: GroupRamp) -> None:
         """Write down that nothing more of a group is sent until somebody decides again."""
         if is_group_id(ramp.group_id):
-            said = Statement(datetime.now(UTC), self._run.who, stopped=ramp.why)
-            add_statement(self._run.archive, ramp.group_id, said)
+            statement = Statement(datetime.now(UTC), self._run.who, stopped=ramp.why)
+            add_statement(self._run.archive, ramp.group_id, statement)
 
     def _known_counts(self, groups: Collection[str]) -> tuple[Counts, Stop | None]:
         """Read the counters of this plan until they are known; return also why they are not."""
@@ -446,12 +515,12 @@ class Ramp:
         """Read how many came back; a group whose counters are gone is missing. None: not known."""
         table = returns_table(self.probe.request.failure_table or "", self.probe.queue.url)
         try:
-            found = table.read(plan_id, groups)
+            returns_by_group = table.read(plan_id, groups)
         except TableError as error:
             self.watch.saw(str(error))
             return None
         self.watch.saw("")
-        counts = {group_id: returns.returned for group_id, returns in found.items()}
+        counts = {group_id: returns.returned for group_id, returns in returns_by_group.items()}
         if plan_id == self._run.plan_id:
             self._counts |= counts
         return counts

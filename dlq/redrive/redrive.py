@@ -106,7 +106,7 @@ def redrive(
 def _stopped_notes(resolved: ResolvedPlan, memory: GroupMemory) -> list[str]:
     """Return a sentence for each group that somebody, or a ramp, has stopped."""
     stopped_ids = {
-        tally.group_id for tally in resolved.planned if tally.word == Disposition.STOPPED
+        tally.group_id for tally in resolved.planned if tally.disposition == Disposition.STOPPED
     }
     return [stopped_note(group_id, memory.stopped[group_id]) for group_id in stopped_ids]
 
@@ -145,7 +145,7 @@ def _begin_counting(run: RedriveRun, resolved: ResolvedPlan) -> tuple[set[str], 
 def _to_send(work: Mapping[str, Sequence[Tally]]) -> Iterator[Tally]:
     """Yield the counts of what is to be sent, of all destinations."""
     for tally in chain.from_iterable(work.values()):
-        if tally.word == Disposition.SEND:
+        if tally.disposition == Disposition.SEND:
             yield tally
 
 

@@ -24,7 +24,7 @@ class Tally:
     """
 
     group_id: str
-    word: str
+    disposition: str
     count: int
     detail: str = ""
     examples: tuple[str, ...] = ()

@@ -50,13 +50,13 @@ def first_cause(sent: Iterable[Sent]) -> Stop | None:
 
 def _count_going(tallies: Iterable[Tally]) -> int:
     """Count the messages that were sent, or would be."""
-    return sum(tally.count for tally in tallies if tally.word in _GO)
+    return sum(tally.count for tally in tallies if tally.disposition in _GO)
 
 
 def _settled_before(planned: Iterable[Tally]) -> Iterator[Tally]:
     """Yield what the plan says of messages that make no work in this run."""
     for tally in planned:
-        if tally.word not in WORK:
+        if tally.disposition not in WORK:
             yield tally
 
 
@@ -66,7 +66,7 @@ def _group_outcomes(
     """Add up the messages of each group by disposition."""
     counts = defaultdict[str, Counter[str]](Counter)
     for tally in tallies:
-        counts[tally.group_id][tally.word] += tally.count
+        counts[tally.group_id][tally.disposition] += tally.count
 
     outcomes: list[GroupOutcome] = []
     for group in groups:
@@ -85,10 +85,10 @@ def _problems(tallies: Iterable[Tally]) -> tuple[Tally, ...]:
     """Add up what stands in the way of messages, over all groups, with the first few ids."""
     problems: dict[tuple[str, str], Tally] = {}
     for tally in tallies:
-        if not Disposition(tally.word).is_problem:
+        if not Disposition(tally.disposition).is_problem:
             continue
-        key = (tally.word, tally.detail)
-        before = problems.get(key, Tally("", tally.word, 0, tally.detail))
+        key = (tally.disposition, tally.detail)
+        before = problems.get(key, Tally("", tally.disposition, 0, tally.detail))
         examples = (*before.examples, *tally.examples)[:EXAMPLES]
         problems[key] = replace(before, count=before.count + tally.count, examples=examples)
     return tuple(problems.values())

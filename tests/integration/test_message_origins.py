@@ -100,7 +100,7 @@ def test_a_run_leaves_and_names_what_another_parked_queue_brought(
     assert stack.sent() == ([parked(4).body] if policy is REDRIVE_ALL else [])
     assert summary.pending.messages == 1
     (problem,) = summary.redriven.problems
-    assert (problem.word, problem.count) == ("other_parked_queue", 1)
+    assert (problem.disposition, problem.count) == ("other_parked_queue", 1)
     assert problem.detail.endswith(f"/{other.url.rpartition('/')[2]}")
 
 
@@ -161,7 +161,7 @@ def test_a_run_never_redrives_what_cannot_carry_its_plan(stack: Stack) -> None:
     assert stack.sent() == [parked(0).body]
     assert second.pending.messages == 2
     (problem,) = second.redriven.problems if second.redriven else ()
-    assert (problem.word, problem.count, len(problem.examples)) == ("no_room", 2, 2)
+    assert (problem.disposition, problem.count, len(problem.examples)) == ("no_room", 2, 2)
 
 
 def test_a_message_without_a_record_is_left_where_the_dlq_is_shared(stack: Stack) -> None:

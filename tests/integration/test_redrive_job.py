@@ -58,7 +58,7 @@ def test_message_without_group_is_left_by_a_fifo_queue(make_desk: MakeDesk) -> N
     summary = make_desk([parked(0), parked(2, MessageGroupId="g")], "main.fifo").redrive()
 
     assert (summary.count("sent"), summary.count("no_group")) == (1, 1)
-    assert [(p.word, p.examples) for p in summary.problems] == [("no_group", ("m-000",))]
+    assert [(p.disposition, p.examples) for p in summary.problems] == [("no_group", ("m-000",))]
 
 
 @pytest.mark.both_engines

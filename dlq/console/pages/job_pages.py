@@ -273,7 +273,7 @@ def _sending(answer: Mapping[str, Any]) -> dict[str, Any]:
         "problems": list(map(problem_sentence, problems)),
         "is_unfinished": any(map(counts.get, UNFINISHED)),
         "stopped": stopped_ids,
-        "has_doubt": any(problem.word == Disposition.IN_DOUBT for problem in problems),
+        "has_doubt": any(problem.disposition == Disposition.IN_DOUBT for problem in problems),
     }
 
 

@@ -103,7 +103,7 @@ class Settled(NamedTuple):
     """What became of one item, and why."""
 
     item: Item
-    word: Disposition
+    disposition: Disposition
     detail: str = ""
 
 
@@ -111,7 +111,19 @@ class _Planned(NamedTuple):
     """An item, and why it makes no work; None if it does."""
 
     item: Item
-    word: Disposition | None
+    disposition: Disposition | None
+
+
+def _merged(part: Iterable[_Planned], acted: Iterable[Settled]) -> list[Settled]:
+    """Put what became of a claim's items between those that made no work, in their order."""
+    acted_by_id = {settled.item.message_id: settled for settled in acted}
+    merged: list[Settled] = []
+    for planned in part:
+        if planned.disposition is None:
+            merged.append(acted_by_id[planned.item.message_id])
+        else:
+            merged.append(Settled(planned.item, planned.disposition))
+    return merged
 
 
 def _settled(item: Item, result: Result) -> Settled:
@@ -178,19 +190,15 @@ class ChunkSender:
                 return
             part = self._next_part(items[first:])
             end = first + len(part)
-            work = [one.item for one in part if one.word is None]
+            work = [planned.item for planned in part if planned.disposition is None]
             claim_end = CHUNK_END if end == len(items) else end
             if not work:
-                settled = [Settled(one.item, one.word) for one in part if one.word]
+                settled = _merged(part, ())
                 self._block_groups(settled)
                 yield settled
             elif self.ledger.claim(unit, chunk, self._claim(work, claim_end), first):
                 record = partial(self.ledger.record, unit, chunk, first=first)
-                by_id = {one.item.message_id: one for one in self._act(work, record)}
-                settled = [
-                    Settled(one.item, one.word) if one.word else by_id[one.item.message_id]
-                    for one in part
-                ]
+                settled = _merged(part, self._act(work, record))
                 self._block_groups(settled)
                 yield settled
             else:
@@ -211,11 +219,11 @@ class ChunkSender:
         for item in left:
             if room <= 0:
                 break
-            word = self._word(item, blocked)
-            part.append(_Planned(item, word))
-            if word is None:
+            disposition = self._reason_to_leave(item, blocked)
+            part.append(_Planned(item, disposition))
+            if disposition is None:
                 room -= 1
-            elif self._blocks_group(item, word):
+            elif self._blocks_group(item, disposition):
                 blocked.add(self._group_of(item))
         return part
 
@@ -234,12 +242,12 @@ class ChunkSender:
                 settled.append(_settled(item, result))
                 continue
             # It was left out of the claim, so it was not sent; why may have been another reason.
-            word = self._word(item, self._blocked_groups) or Disposition.NOT_REACHED
-            settled.append(Settled(item, word))
+            reason = self._reason_to_leave(item, self._blocked_groups)
+            settled.append(Settled(item, reason or Disposition.NOT_REACHED))
         self._block_groups(settled)
         return settled
 
-    def _word(self, item: Item, blocked_groups: Collection[str]) -> Disposition | None:
+    def _reason_to_leave(self, item: Item, blocked_groups: Collection[str]) -> Disposition | None:
         """Return why an item makes no work; None if it does."""
         if item.disposition not in WORK:
             return Disposition(item.disposition)
@@ -250,22 +258,28 @@ class ChunkSender:
 
     def _claim(self, work: Sequence[Item], end: int) -> Claim:
         edits = self.context.editor.edits
-        edited = (i for i in work if i.disposition == Disposition.SEND and i.group_id in edits)
-        known = sorted(sent_text(item.sent_at) for item in work if item.sent_at)
-        is_known = len(known) == len(work)
+        digests: dict[str, str] = {}
+        sent_times: list[str] = []
+        for item in work:
+            if item.disposition == Disposition.SEND and item.group_id in edits:
+                digests[item.message_id] = edits[item.group_id].digest
+            if item.sent_at:
+                sent_times.append(sent_text(item.sent_at))
+        # A span that lacks a message would say that it is not in it.
+        has_all_times = len(sent_times) == len(work)
         return Claim(
             who=self.context.who,
             reason=self.context.request.reason,
             destination=self.context.destination,
             time=timestamp(self.now_seconds()),
             message_ids=tuple(item.message_id for item in work),
-            edits={item.message_id: edits[item.group_id].digest for item in edited},
+            edits=digests,
             step=self.context.step,
             end=end,
             lock=self.context.lock.number if self.context.lock else 0,
             drain_ids=tuple(item.drain_id for item in work),
-            first_sent_at=known[0] if is_known else "",
-            last_sent_at=known[-1] if is_known else "",
+            first_sent_at=min(sent_times) if has_all_times else "",
+            last_sent_at=max(sent_times) if has_all_times else "",
         )
 
     def _act(self, work: Sequence[Item], record: Callable[[list[Result]], None]) -> list[Settled]:
@@ -330,17 +344,14 @@ class ChunkSender:
         return item.message_id if group is None or not self.context.to_fifo else group
 
     def _block_groups(self, settled: Iterable[Settled]) -> None:
-        if self.context.to_fifo:
-            self._blocked_groups |= {
-                self._group_of(one.item)
-                for one in settled
-                if self._blocks_group(one.item, one.word)
-            }
+        for message in settled:
+            if self._blocks_group(message.item, message.disposition):
+                self._blocked_groups.add(self._group_of(message.item))
 
-    def _blocks_group(self, item: Item, word: Disposition) -> bool:
+    def _blocks_group(self, item: Item, disposition: Disposition) -> bool:
         """Whether later messages of its FIFO message group must not go after this one."""
         is_discard = item.disposition == Disposition.DISCARD
-        return self.context.to_fifo and not is_discard and word.blocks_group
+        return self.context.to_fifo and not is_discard and disposition.blocks_group
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,7 +442,7 @@ def _item(row: dict[str, Any], editor: Editor) -> Item:
 
 
 class _Counts:
-    """What became of a task's messages, by group, word and detail."""
+    """What became of a task's messages, by group, disposition and detail."""
 
     def __init__(self, archive: Archive, progress_file: str) -> None:
         self._archive = archive
@@ -442,11 +453,12 @@ class _Counts:
 
     def add(self, settled: Iterable[Settled]) -> None:
         """Count the messages of a claim, and keep the ids of the first few."""
-        for one in settled:
-            key = (one.item.group_id, one.word, one.detail)
+        for message in settled:
+            key = (message.item.group_id, message.disposition, message.detail)
             self._counts[key] += 1
             if len(self._examples[key]) < EXAMPLES:
-                self._examples[key].append(one.item.message_id)
+                self._examples[key].append(message.item.message_id)
+
         if time.monotonic() - self._published_at >= _PROGRESS_SECONDS:
             self._published_at = time.monotonic()
             # For the operator's eyes alone: an archive that cannot be written stops the next claim.
@@ -454,10 +466,10 @@ class _Counts:
                 self._archive.write(self._progress_file, str(self._counts.total()).encode())
 
     def tallies(self) -> Iterator[Tally]:
-        """Yield one for each group, word and detail."""
-        for (group_id, word, detail), count in self._counts.items():
-            examples = tuple(self._examples[group_id, word, detail])
-            yield Tally(group_id, word, count, detail, examples)
+        """Yield one for each group, disposition and detail."""
+        for (group_id, disposition, detail), count in self._counts.items():
+            examples = tuple(self._examples[group_id, disposition, detail])
+            yield Tally(group_id, disposition, count, detail, examples)
 
 
 def settled_rows(tallies: Iterable[Tally], stopped_by: Stop | None) -> list[dict[str, Any]]:

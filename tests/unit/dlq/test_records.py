@@ -18,7 +18,7 @@ class Record:
     is_done: bool = False
     note: str | None = None
     ids: tuple[str, ...] = ()
-    word: Disposition = Disposition.SEND
+    disposition: Disposition = Disposition.SEND
 
 
 WRITTEN = Record(
@@ -29,7 +29,7 @@ WRITTEN = Record(
     is_done=True,
     note="why",
     ids=("m-1", "m-2"),
-    word=Disposition.SENT,
+    disposition=Disposition.SENT,
 )
 VALUES = values_of(WRITTEN)
 
@@ -51,8 +51,8 @@ def test_record_that_was_written_is_read() -> None:
         {"note": 7},
         {"ids": ["m-1", None]},
         {"time": "2026-01-02T00:00:00"},
-        {"word": "gone"},
-        {"word": None},
+        {"disposition": "gone"},
+        {"disposition": None},
         {"unknown": 1},
     ],
 )

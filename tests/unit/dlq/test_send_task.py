@@ -125,7 +125,7 @@ def item(
 
 
 def words(settled: Iterable[Sequence[Settled]]) -> list[str]:
-    return [str(one.word) for part in settled for one in part]
+    return [str(one.disposition) for part in settled for one in part]
 
 
 def refusing(message_id: str, answer: SendResult = REFUSED) -> FakeQueue:
@@ -247,7 +247,7 @@ def test_no_claim_is_made_and_no_chunk_begins_once_the_run_is_stopped(
     chunks = [("g-1", 1, items)] if is_one_chunk else [("g-1", n, [items[n]]) for n in range(3)]
     settled = sender.settle_all(chunks)
 
-    assert [one.word for one in next(settled)] == ["sent"]
+    assert [one.disposition for one in next(settled)] == ["sent"]
     sender.signals.stop(Stop(StopCause.TIME_OVER))
     assert list(settled) == []
     assert len(bench.archive.list("ledger")) == 2
