@@ -27,10 +27,10 @@ def awake_seconds() -> float:
 
 
 PAUSE_SECONDS = 5.0
-"""How long nothing is asked of a table that failed."""
+"""Time for which nothing is asked of a table that failed."""
 
 REPORT_SECONDS = 60.0
-"""How often a fault is reported."""
+"""Time between two reports of a fault."""
 
 
 class Asking:
@@ -61,17 +61,19 @@ class Asking:
     def note(self, fault: str) -> None:
         """Remember *fault* for ``fault_to_report``, once a minute."""
         if self._clock_seconds() - self._reported_at >= REPORT_SECONDS:
-            self._fault, self._reported_at = fault, self._clock_seconds()
+            self._fault = fault
+            self._reported_at = self._clock_seconds()
 
     def fault_to_report(self) -> str | None:
         """Return the fault that is to be reported now; else None."""
-        fault, self._fault = self._fault, None
+        fault = self._fault
+        self._fault = None
         return fault
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """How often a call is tried, and how long to wait before each further attempt.
+    """The number of attempts of a call, and the wait before each further attempt.
 
     Attributes:
         max_attempts: calls including the first, at least 1.

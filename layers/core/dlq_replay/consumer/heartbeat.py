@@ -96,7 +96,8 @@ class Heartbeat:
         if not 1 <= timeout_seconds <= 3600:  # noqa: PLR2004 - an hour
             raise SettingsError([f"timeout_seconds={timeout_seconds}: must be from 1 to 3,600"])
         self._request = partial(client.change_message_visibility_batch, QueueUrl=queue_url)
-        self._timeout_seconds, self._now = timeout_seconds, now
+        self._timeout_seconds = timeout_seconds
+        self._now = now
         # More often than messages are due: after a suspension of the machine some may be late.
         self.tick_seconds = min(timeout_seconds / 8, max(1.0, received_timeout_seconds / 4))
         self._is_over = threading.Event()
@@ -183,31 +184,38 @@ class Heartbeat:
         """
         self._stop()
         now = self._now()
-        left = [one for one in self._receives.values() if not (one.is_done or one.is_lost_at(now))]
-        for receive in left:
-            receive.is_lost = True
+        left: list[_Receive] = []
+        for receive in self._receives.values():
+            if not (receive.is_done or receive.is_lost_at(now)):
+                receive.is_lost = True
+                left.append(receive)
+
         for start in range(0, len(left), MAX_ENTRIES):
             self._change("released", left[start : start + MAX_ENTRIES], 0)
 
     def tick(self) -> None:
-        """Extend what is due, and log losses."""
-        now, timeout_seconds = self._now(), self._timeout_seconds
-        due = [one for one in self._receives.values() if not one.is_lost and one.extend_at <= now]
+        """Extend the messages that are due, and log losses."""
+        now = self._now()
+        receives = self._receives.values()
+        due = [receive for receive in receives if not receive.is_lost and receive.extend_at <= now]
         for start in range(0, len(due), MAX_ENTRIES):
             if self._is_over.is_set():
                 return
+
             sent_at = self._now()
             part = due[start : start + MAX_ENTRIES]
             hidden = [receive for receive in part if not receive.is_lost_at(sent_at)]
-            confirmed = self._change("extended", hidden, timeout_seconds)
-            answered_at, end = self._now(), sent_at + timeout_seconds
+            confirmed = self._change("extended", hidden, self._timeout_seconds)
+
+            answered_at = self._now()
+            hidden_until = sent_at + self._timeout_seconds
             for receive in hidden:
                 if receive not in confirmed:
                     # SQS may have carried it out or not: the earlier of the two ends counts.
-                    receive.hidden_until = min(receive.hidden_until, end)
+                    receive.hidden_until = min(receive.hidden_until, hidden_until)
                 elif not receive.is_lost_at(answered_at):
-                    receive.hidden_until = end
-                    receive.extend_at = sent_at + timeout_seconds / 2
+                    receive.hidden_until = hidden_until
+                    receive.extend_at = sent_at + self._timeout_seconds / 2
 
     def _change(self, done: str, receives: Sequence[_Receive], seconds: int) -> set[_Receive]:
         """Set the visibility timeouts of up to 10 messages; return those that SQS confirmed.
@@ -215,10 +223,15 @@ class Heartbeat:
         Logs why for the others: a code, never an error's text, which quotes receipt handles. Never
         raises.
         """
-        entries: list[Any] = [
-            {"Id": str(n), "ReceiptHandle": receive.receipt_handle, "VisibilityTimeout": seconds}
-            for n, receive in enumerate(receives)
-        ]
+        entries: list[Any] = []
+        for index, receive in enumerate(receives):
+            entry = {
+                "Id": str(index),
+                "ReceiptHandle": receive.receipt_handle,
+                "VisibilityTimeout": seconds,
+            }
+            entries.append(entry)
+
         answer: Any = {}
         code = "NotInAnswer"
         try:
@@ -226,11 +239,14 @@ class Heartbeat:
         except Exception as error:  # noqa: BLE001 - after any error a later try follows
             response = getattr(error, "response", None) or {}
             code = response.get("Error", {}).get("Code") or type(error).__name__
-        confirmed = {receives[int(one["Id"])] for one in answer.get("Successful", [])}
-        failed = {one["Id"]: one.get("Code", "Unknown") for one in answer.get("Failed", [])}
-        for n, receive in enumerate(receives):
+
+        confirmed = {receives[int(entry["Id"])] for entry in answer.get("Successful", [])}
+        codes: dict[str, str] = {}
+        for entry in answer.get("Failed", []):
+            codes[entry["Id"]] = entry.get("Code", "Unknown")
+        for index, receive in enumerate(receives):
             # A finished message is deleted, so SQS refuses its next extension: that is no news.
             if receive not in confirmed and not receive.is_done:
-                why = failed.get(str(n), code)
-                _logger.warning("message %s was not %s: %s", receive.message_id, done, why)
+                reason = codes.get(str(index), code)
+                _logger.warning("message %s was not %s: %s", receive.message_id, done, reason)
         return confirmed

@@ -1,4 +1,4 @@
-"""What one worker does for the circuit breaker of its queue: count, claim, judge.
+"""The work of one worker for the circuit breaker of its queue: count, claim, judge.
 
 ``breaker`` has the rules. A worker keeps what it counted until it may write it, at most once a
 second, and what it last read. Where the table fails it goes on with what it knows for a minute;
@@ -27,12 +27,14 @@ from dlq_replay.rules.decision import Hold, Replay
 from dlq_replay.rules.plan import Step
 from dlq_replay.wire.message import Message
 
-READ_SECONDS, WRITE_SECONDS = 2.0, 1.0
+READ_SECONDS = 2.0
+WRITE_SECONDS = 1.0
+
 BLIND_SECONDS = 60.0
-"""How long the last known state is acted upon."""
+"""Time for which the last known state is acted upon."""
 
 REPORT_SECONDS = 30.0
-"""How old that state may be where it is only reported."""
+"""Greatest age of that state where it is only reported."""
 
 ReadDeletions = Callable[[int, int], Mapping[int, int]]
 """Messages that the main queue deleted between two moments, by minute, as far as that is known, as
@@ -51,7 +53,7 @@ class BreakerTable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BreakerReport:
-    """What a batch had to do with the breaker.
+    """The state of the breaker after a batch, and its changes.
 
     Attributes:
         is_low: whether the queue is limited to 1 replay a minute; None where that is not known.
@@ -101,22 +103,28 @@ class BreakerWorker:
         return self._claim(view, sum(map(view.applies_to, messages)))
 
     def finish(self, outcomes: Sequence[Step], view: BreakerView | None) -> BreakerReport:
-        """Count what became of a batch, write, and judge the consumer where that is due.
+        """Count the outcomes of a batch, write, and judge the consumer where that is due.
 
-        *outcomes* are those of this queue's messages: what SQS confirmed. *view* is what ``look``
-        gave for the batch.
+        *outcomes* are those of this queue's messages that SQS confirmed. *view* is the result of
+        ``look`` for the batch.
         """
         if view is None:
             return BreakerReport(fault=self._asking.fault_to_report())
-        event = None
+
         now_seconds = view.now_seconds
+        held = 0
+        granted = 0
         for outcome in outcomes:
             self._count_dead_letter(outcome, now_seconds)
-        fates = [outcome.fate for outcome in outcomes]
-        held = sum(isinstance(fate, Hold) and fate.by_breaker for fate in fates)
-        granted = sum(isinstance(fate, Replay) and fate.is_granted for fate in fates)
+            match outcome.fate:
+                case Hold(by_breaker=True):
+                    held += 1
+                case Replay(is_granted=True):
+                    granted += 1
         self._count(TURNED_AWAY, now_seconds, held)
         self._count(GRANTED, now_seconds, granted - view.grants)
+
+        event = None
         is_time = self._clock_seconds() >= self._wrote_at + WRITE_SECONDS
         if is_time and not self._asking.is_paused:
             self._write_counts(now_seconds)
@@ -125,14 +133,14 @@ class BreakerWorker:
         return BreakerReport(is_low, event, self._asking.fault_to_report())
 
     def report(self, now_seconds: int) -> BreakerReport:
-        """Say what is known of the limit for a batch that has no message of this queue."""
+        """Report the limit, as far as it is known, for a batch without a message of this queue."""
         is_low = None
         if self._knows(REPORT_SECONDS):
             is_low = self._view(now_seconds).limit == 1
         return BreakerReport(is_low, fault=self._asking.fault_to_report())
 
     def _knows(self, fresh_seconds: float) -> bool:
-        """Read the limit if it was last read *fresh_seconds* ago; whether it is known now."""
+        """Read the limit if it was last read *fresh_seconds* ago; return whether it is known."""
         if self._clock_seconds() >= self._known_at + fresh_seconds:
             # After a failure by a write: a worker that can only read must not keep to a limit.
             self._ask(Update() if self._is_failing else None)
@@ -166,37 +174,41 @@ class BreakerWorker:
         return view
 
     def _write_counts(self, now_seconds: int) -> None:
-        """Write what was counted. What is not confirmed is dropped: it may have been counted."""
+        """Write the counts. Counts that are not confirmed are dropped: they may be written."""
         if not self._counts:
             return
         self._wrote_at = self._clock_seconds()
-        counts, self._counts = self._counts, Counter()
+        counts = self._counts
+        self._counts = Counter()
         stale = self._view(now_seconds).stale([*self._numbers, *counts])
         add = {name: count for name, count in counts.items() if name not in stale}
         self._ask(Update(add=add, put=dict.fromkeys(stale)))
 
     def _judge(self, now_seconds: int) -> str | None:
-        """Judge the consumer, once a minute; say what became of the limit."""
+        """Judge the consumer, once a minute; describe a change of the limit."""
         claim = self._view(now_seconds).judgment_claim()
         if not (claim and self._ask(claim)):
             return None
-        known = self._read_deletions(*self._rules.metric_range(now_seconds))
-        if not known:
+
+        deletions = self._read_deletions(*self._rules.metric_range(now_seconds))
+        if not deletions:
             self._asking.note("the main queue's metric NumberOfMessagesDeleted cannot be read")
-        update = self._view(now_seconds).judge(known)
+        update = self._view(now_seconds).judge(deletions)
         if not (update and self._ask(update) and "since" in update.put):
             return None
         return f"circuit breaker: {self._view(now_seconds).in_words or 'no limit any more'}"
 
     def _ask(self, update: Update | None) -> bool:
-        """Change the item, or read it; whether that was done."""
-        clock, table = self._clock_seconds(), self._table
+        """Change the item, or read it; return whether that was done."""
+        asked_at = self._clock_seconds()
+        table = self._table
         answer = self._asking.ask(
             lambda: (True, table.read()) if update is None else table.update(update)
         )
         if answer is None:
             self._is_failing = True
             return False
-        self._is_failing, self._known_at = False, clock
+        self._is_failing = False
+        self._known_at = asked_at
         is_done, self._numbers = answer
         return is_done

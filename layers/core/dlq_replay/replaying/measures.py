@@ -1,4 +1,4 @@
-"""What is counted and measured, under which names, and how it is published.
+"""The metrics: their values, their names, and their publication.
 
 The template's alarms and dashboard read these names; a test holds them together. The lines have
 CloudWatch's embedded metric format (EMF):
@@ -7,7 +7,7 @@ https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedd
 
 import json
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
 from typing import Literal
 
@@ -15,7 +15,7 @@ from dlq_replay.replaying.breaker_worker import BreakerReport
 from dlq_replay.replaying.replay import BatchOutcome
 from dlq_replay.replaying.trial import trial_id_of
 from dlq_replay.rules.decision import Hold, Park, Replay
-from dlq_replay.rules.plan import NOT_COUNTED, Failed, Fate, Wait
+from dlq_replay.rules.plan import NOT_COUNTED, Failed, Fate, Step, Wait
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
 from dlq_replay.wire.message import Message, SendEntry
 
@@ -58,41 +58,71 @@ Measured = dict[str, Sequence[int]]
 """Values by the name of their metric: seconds if the name ends so, else counts."""
 
 
-def measure_batch(outcome: BatchOutcome, breaker: BreakerReport | None = None) -> Measured:
-    """Return what a batch tells of one main queue: counts, and values of each message.
+def measure_batch(batch: BatchOutcome, breaker: BreakerReport | None = None) -> Measured:
+    """Return the values of a batch for one main queue: counts, and values of each message.
 
     HeldByBreaker is there only with the *breaker* of that queue.
     """
-    fates = [one.fate for one in outcome.outcomes]
-    replays = [fate for fate in fates if isinstance(fate, Replay)]
-    reasons = Counter([fate.reason for fate in fates if isinstance(fate, Park)])
-    holds = [fate for fate in fates if isinstance(fate, Hold)]
-    # What stays in the DLQ is counted when it leaves; test messages of ``dlq doctor`` never.
-    leaving = [
-        (one.record, one.entry)
-        for one in outcome.outcomes
-        if not one.is_left and isinstance(one.record, Message) and trial_id_of(one.record) is None
-    ]
-    arrived = sum([is_new_dead_letter(message, copy) for message, copy in leaving])
-    waiting = [fate for fate in fates if _stays_to_wait(fate)]
-    failed = [fate for fate in fates if isinstance(fate, Failed) and not _stays_to_wait(fate)]
-    # Each dead letter counts once for each time it died: one that was held has been counted.
-    counts = [one.history.replay_count for one, _ in leaving if one.due_seconds is None]
-    return {
-        Metric.REPLAYED: [len(replays)],
-        Metric.PARKED: [reasons.total()],
-        Metric.HELD: [len(holds) + len(waiting)],
-        Metric.FAILED: [len(failed)],
+    delays_seconds: list[int] = []
+    park_reasons = Counter[str]()
+    held = 0
+    held_by_breaker = 0
+    failed = 0
+    for step in batch.outcomes:
+        fate = step.fate
+        if isinstance(fate, Replay):
+            delays_seconds.append(fate.delay_seconds)
+        elif isinstance(fate, Park):
+            park_reasons[fate.reason] += 1
+        elif isinstance(fate, Hold):
+            held += 1
+            if fate.by_breaker:
+                held_by_breaker += 1
+        elif _stays_to_wait(fate):
+            held += 1
+        else:
+            failed += 1
+
+    arrived, replay_counts = _measure_leaving(batch.outcomes)
+    measured: Measured = {
+        Metric.REPLAYED: [len(delays_seconds)],
+        Metric.PARKED: [park_reasons.total()],
+        Metric.HELD: [held],
+        Metric.FAILED: [failed],
         Metric.ARRIVED: [arrived],
-        **{f"{Metric.PARKED}_{reason}": [count] for reason, count in reasons.items()},
-        **({Metric.HELD_BY_BREAKER: [sum(fate.by_breaker for fate in holds)]} if breaker else {}),
-        Metric.REPLAY_COUNT: [count for count in counts if count is not None],
-        Metric.DELAY_SECONDS: [replay.delay_seconds for replay in replays],
     }
+    for reason, count in park_reasons.items():
+        measured[f"{Metric.PARKED}_{reason}"] = [count]
+    if breaker:
+        measured[Metric.HELD_BY_BREAKER] = [held_by_breaker]
+    measured[Metric.REPLAY_COUNT] = replay_counts
+    measured[Metric.DELAY_SECONDS] = delays_seconds
+    return measured
+
+
+def _measure_leaving(steps: Iterable[Step]) -> tuple[int, list[int]]:
+    """Return the number of new dead letters among messages that leave the DLQ, and the counters.
+
+    Messages that stay in the DLQ count when they leave; test messages of ``dlq doctor`` never.
+    """
+    arrived = 0
+    replay_counts: list[int] = []
+    for step in steps:
+        message = step.record
+        if step.is_left or not isinstance(message, Message) or trial_id_of(message) is not None:
+            continue
+
+        if is_new_dead_letter(message, step.entry):
+            arrived += 1
+        # Each dead letter counts once for each time it died: one that was held has been counted.
+        replay_count = message.history.replay_count
+        if message.due_seconds is None and replay_count is not None:
+            replay_counts.append(replay_count)
+    return arrived, replay_counts
 
 
 def is_new_dead_letter(message: Message, copy: SendEntry | None) -> bool:
-    """Whether *message*, which leaves the DLQ as *copy*, was not replayed since it was sent.
+    """Return whether *message*, which leaves the DLQ as *copy*, was not replayed since it was sent.
 
     SQS moved it there, or a consumer sent it there itself. One that waited (``due``) has been
     counted. A counter alone says nothing where there is room for a context: every copy of this
@@ -108,37 +138,42 @@ def is_new_dead_letter(message: Message, copy: SendEntry | None) -> bool:
 
 
 def _stays_to_wait(fate: Fate) -> bool:
-    """Whether it stays in the DLQ though no send of it failed."""
+    """Return whether it stays in the DLQ though no send of it failed."""
     return isinstance(fate, Wait) or (isinstance(fate, Failed) and fate.cause == NOT_COUNTED)
 
 
 def measure_dlq(
-    outcome: BatchOutcome, of_queues: Collection[Measured], now_seconds: int, retention_seconds: int
+    batch: BatchOutcome, of_queues: Collection[Measured], now_seconds: int, retention_seconds: int
 ) -> Measured:
-    """Return what a batch tells of the DLQ; *of_queues* is what it tells of each main queue.
+    """Return the values of a batch for the DLQ; *of_queues* are its values for each main queue.
 
     Alarms watch these values, which are published for the stack's main queue. NearestExpirySeconds
-    is how long the message that SQS would delete first had left when it was received.
+    is the time that the message that SQS would delete first had left when it was received.
     """
-    reports = outcome.breakers.values()
-    records = [one.record for one in outcome.outcomes if isinstance(one.record, Message)]
-    sent = [int(seconds) for one in records if (seconds := one.sent_seconds) is not None]
+    reports = batch.breakers.values()
     faults = sum(report.fault is not None for report in reports)
-    left = [max(0, min(sent) + retention_seconds - now_seconds)] if sent else []
+    uncounted = batch.uncounted_returns
+
+    left_seconds: list[int] = []
+    for step in batch.outcomes:
+        sent_seconds = step.record.sent_seconds if isinstance(step.record, Message) else None
+        if sent_seconds is not None:
+            left_seconds.append(max(0, int(sent_seconds) + retention_seconds - now_seconds))
+
     return {
-        Metric.ARRIVED_TOTAL: [sum(one[Metric.ARRIVED][0] for one in of_queues)],
-        Metric.FAILED_TOTAL: [sum(one[Metric.FAILED][0] for one in of_queues)],
+        Metric.ARRIVED_TOTAL: [sum(measured[Metric.ARRIVED][0] for measured in of_queues)],
+        Metric.FAILED_TOTAL: [sum(measured[Metric.FAILED][0] for measured in of_queues)],
         Metric.CIRCUIT_BREAKERS_OPEN: _limited(reports),
         Metric.BREAKER_FAULTS: [faults] if faults else [],
-        Metric.RETURNS_NOT_COUNTED: [outcome.uncounted_returns] * bool(outcome.uncounted_returns),
-        Metric.NEAREST_EXPIRY_SECONDS: left,
+        Metric.RETURNS_NOT_COUNTED: [uncounted] if uncounted else [],
+        Metric.NEAREST_EXPIRY_SECONDS: [min(left_seconds)] if left_seconds else [],
     }
 
 
 def _limited(reports: Collection[BreakerReport]) -> list[int]:
-    """The number of queues that are limited to 1 replay a minute, of those that are known.
+    """Return the number of queues that are limited to 1 replay a minute, of those that are known.
 
-    Nothing where none of these is limited and others are not known: a 0 would end an alarm.
+    Return nothing if none of these is limited and others are not known: a 0 would end an alarm.
     """
     limited = sum(report.is_low is True for report in reports)
     is_all = bool(reports) and all(report.is_low is not None for report in reports)

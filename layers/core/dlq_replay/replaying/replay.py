@@ -37,10 +37,10 @@ FindFailures = Callable[[Sequence[str]], tuple[Mapping[str, Failure], str | None
 
 
 class DeadLetterQueue(Queue, Protocol):
-    """What a replay needs of the DLQ itself. ``sqs.SqsQueue`` is one."""
+    """The DLQ, as a replay uses it. ``sqs.SqsQueue`` is one."""
 
     def change_visibility(self, changes: Sequence[tuple[Message, int]]) -> Sequence[Message]:
-        """Hide each received message for so many seconds from now; 0 shows it at once.
+        """Hide each received message for a number of seconds from now; 0 shows it at once.
 
         Returns those that SQS did not confirm; never raises for an error of SQS.
         """
@@ -48,15 +48,14 @@ class DeadLetterQueue(Queue, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BatchOutcome:
-    """What became of a batch: exactly one outcome per message id.
+    """The outcomes of a batch: exactly one per message id.
 
     Attributes:
         outcomes: one for each message; Replay, Park and Hold mean that SQS confirmed it.
-        breakers: what the circuit breaker of each main queue had to do with it; empty where
-            there is none.
+        breakers: the report of the circuit breaker of each main queue; empty where there is none.
         uncounted_returns: returns of redrives that could not be counted and go on all the same.
-        returns_fault: why the table could not count returns, told once a minute; else None.
-        failures_fault: why what consumers recorded may be incomplete; else None.
+        returns_fault: why the table could not count returns, reported once a minute; else None.
+        failures_fault: why the failures that consumers recorded may be incomplete; else None.
     """
 
     outcomes: tuple[Step, ...]
@@ -66,9 +65,9 @@ class BatchOutcome:
     failures_fault: str | None = None
 
     def to_partial_batch_response(self) -> dict[str, list[dict[str, str]]]:
-        """What Lambda wants: it deletes every message that is not named here."""
-        left = (one.message_id for one in self.outcomes if one.is_left)
-        return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in left]}
+        """Return Lambda's partial batch response: it deletes every message that is not in it."""
+        left = [{"itemIdentifier": step.message_id} for step in self.outcomes if step.is_left]
+        return {"batchItemFailures": left}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,39 +96,50 @@ class Replayer:
     ) -> BatchOutcome:
         """Decide and act on each record. Never raises for what a message contains or SQS answers.
 
-        A message that stands twice in the batch is sent once. *seconds_left* says how long the
-        answers may still be waited for; what is not confirmed by then is Failed.
+        A message that is twice in the batch is sent once. *seconds_left* returns how long the
+        answers may still be waited for; a message that is not confirmed by then is Failed.
         """
         distinct = {record.message_id: _without_foreign_context(record) for record in records}
+        messages = [record for record in distinct.values() if isinstance(record, Message)]
         has_time = seconds_left() > 0
-        failed_ids = [one.failed_id for one in distinct.values() if isinstance(one, Message)]
+        failed_ids = [message.failed_id for message in messages]
         failures, fault = self.find_failures(failed_ids) if has_time else ({}, None)
         counted, uncounted, missed = self.returns.count(distinct.values(), self.policy)
+
         now_seconds = self.now_seconds()
-        looked: Mapping[QueueAddress, BreakerView | None] = {}
+        views: Mapping[QueueAddress, BreakerView | None] = {}
         reports: dict[QueueAddress, BreakerReport] = {}
 
         def plan() -> list[Step]:
             return plan_batch(
-                counted, self.policy, now_seconds, self.draw_up_to, failures, looked, uncounted
+                counted, self.policy, now_seconds, self.draw_up_to, failures, views, uncounted
             )
 
         try:
             if self.breakers and seconds_left() > 0:
-                looked = self._look(counted, now_seconds)
+                views = self._look(counted, now_seconds)
             steps = plan()
         except Exception as error:  # noqa: BLE001 - no fault of a breaker may stop a message
-            looked, reports = {}, dict.fromkeys(self.breakers, _faulty_breaker(error))
+            views = {}
+            reports = dict.fromkeys(self.breakers, _faulty_breaker(error))
             steps = plan()
+
         results = send_groups(self._groups(steps), self.executor, seconds_left)
         held = self._settle_groups(steps, results, seconds_left)
         outcomes = tuple(_outcome(step, results, held) for step in steps)
+
         if seconds_left() > 0:
-            for queue, view in looked.items():
+            for queue, view in views.items():
                 reports[queue] = self._finish(queue, outcomes, view)
             self.returns.count_parked(outcomes)
             reports = self._report_others(reports, now_seconds, seconds_left)
-        return BatchOutcome(outcomes, reports, missed, self.returns.asking.fault_to_report(), fault)
+        return BatchOutcome(
+            outcomes=outcomes,
+            breakers=reports,
+            uncounted_returns=missed,
+            returns_fault=self.returns.asking.fault_to_report(),
+            failures_fault=fault,
+        )
 
     def _look(
         self, records: Iterable[Message | UnreadableRecord], now_seconds: int
@@ -140,10 +150,11 @@ class Replayer:
             source = self._source_of(record)
             if isinstance(record, Message) and source is not None and source in self.breakers:
                 messages[source].append(record)
-        return {
-            queue: self.breakers[queue].look(of_queue, now_seconds)
-            for queue, of_queue in messages.items()
-        }
+
+        views: dict[QueueAddress, BreakerView | None] = {}
+        for queue, messages_of_queue in messages.items():
+            views[queue] = self.breakers[queue].look(messages_of_queue, now_seconds)
+        return views
 
     def _finish(
         self, queue: QueueAddress, outcomes: Sequence[Step], view: BreakerView | None
@@ -164,21 +175,23 @@ class Replayer:
         now_seconds: int,
         seconds_left: Callable[[], float],
     ) -> dict[QueueAddress, BreakerReport]:
-        """Add what is known of the queues that the batch has no message of.
+        """Add the reports of the queues that the batch has no message of.
 
         The number of limits is published for the DLQ, which they share. A table that fails once is
         not asked again, so that it cannot delay the answer.
         """
-        of_all = dict(reports)
+        all_reports = dict(reports)
         for queue, breaker in self.breakers.items():
-            if queue in of_all:
+            if queue in all_reports:
                 continue
-            is_asked = seconds_left() > 0 and all(one.fault is None for one in of_all.values())
+
+            has_fault = any(report.fault is not None for report in all_reports.values())
+            is_asked = seconds_left() > 0 and not has_fault
             try:
-                of_all[queue] = breaker.report(now_seconds) if is_asked else BreakerReport()
+                all_reports[queue] = breaker.report(now_seconds) if is_asked else BreakerReport()
             except Exception as error:  # noqa: BLE001 - see above
-                of_all[queue] = _faulty_breaker(error)
-        return of_all
+                all_reports[queue] = _faulty_breaker(error)
+        return all_reports
 
     def _settle_groups(
         self,
@@ -215,48 +228,51 @@ class Replayer:
 def _settle_groups(
     steps: Sequence[Step], results: Mapping[str, SendResult], dlq: DeadLetterQueue
 ) -> set[str]:
-    """FIFO: hide the heads that must wait, and show what stands behind a head that is settled.
+    """FIFO: hide the heads that must wait, and show the messages behind a head that is settled.
 
     A hidden message locks its group, which keeps the order while it waits. So a head is hidden only
-    once all that went before it in its group is sent: what failed before it would have to wait as
-    long. What stands behind a hidden or a parked head is shown at once, so that the group moves on
+    once all messages before it in its group are sent: one that failed before it would have to wait
+    as long. Messages behind a hidden or a parked head are shown at once, so that the group moves on
     when the head is due or deleted, and not when the timeouts of this receive end.
 
     Returns:
         The ids of the heads whose hold SQS confirmed.
     """
     sent = {key for key, result in results.items() if isinstance(result, Confirmed)}
-    broken = {step.group for step in steps if step.message_id in results.keys() - sent}
-    heads = {
-        step.message_id: (step.record, step.fate.wait_seconds)
-        for step in steps
-        if isinstance(step.fate, Hold)
-        and isinstance(step.record, Message)
-        and step.group not in broken
-    }
+    unsent = results.keys() - sent
+    broken_groups = {step.group for step in steps if step.message_id in unsent}
+    heads: dict[str, tuple[Message, int]] = {}
+    for step in steps:
+        if not isinstance(step.fate, Hold) or not isinstance(step.record, Message):
+            continue
+        if step.group not in broken_groups:
+            heads[step.message_id] = (step.record, step.fate.wait_seconds)
     unconfirmed = dlq.change_visibility([*heads.values()])
     held = heads.keys() - {message.message_id for message in unconfirmed}
+
     parked = {step.message_id for step in steps if isinstance(step.fate, Park)} & sent
-    settled = {step.group for step in steps if step.message_id in held | parked}
-    behind = [
-        (step.record, 0)
-        for step in steps
-        if isinstance(step.fate, Wait)
-        and isinstance(step.record, Message)
-        and step.group in settled
-    ]
+    settled = held | parked
+    settled_groups = {step.group for step in steps if step.message_id in settled}
+    behind: list[tuple[Message, int]] = []
+    for step in steps:
+        if not isinstance(step.fate, Wait) or not isinstance(step.record, Message):
+            continue
+        if step.group in settled_groups:
+            behind.append((step.record, 0))
     dlq.change_visibility(behind)
     return held
 
 
 def _without_foreign_context(record: Message | UnreadableRecord) -> Message | UnreadableRecord:
-    """Let no context count that is of another queue than the one SQS moved the message from.
+    """Remove a context that names another queue than the one SQS moved the message from.
 
     A consumer passed body and attributes on, to a queue of its own.
     """
     if isinstance(record, UnreadableRecord):
         return record
-    moved_from, source = record.source_arn, record.history.context.source_queue
+
+    moved_from = record.source_arn
+    source = record.history.context.source_queue
     if not (moved_from and source) or moved_from.split(":")[-1] == source:
         return record
     return record.with_history(History.inherited("it belongs to a message of another queue"))
@@ -268,9 +284,10 @@ def _faulty_breaker(error: Exception) -> BreakerReport:
 
 def _outcome(step: Step, results: Mapping[str, SendResult], held: set[str]) -> Step:
     if step.entry is None:
-        is_unconfirmed = isinstance(step.fate, Hold) and step.message_id not in held
-        fate = Failed("not_reached", "its hold was not confirmed")
-        return step._replace(fate=fate) if is_unconfirmed else step
+        if isinstance(step.fate, Hold) and step.message_id not in held:
+            return step._replace(fate=Failed("not_reached", "its hold was not confirmed"))
+        return step
+
     match results[step.message_id]:
         case Confirmed():
             return step

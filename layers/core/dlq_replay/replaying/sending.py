@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 from dlq_replay.wire.message import SendEntry
@@ -81,7 +82,10 @@ def send_each_if_rejected(call: Call, entries: Sequence[SendEntry]) -> Sequence[
     answer = call(entries)
     if not isinstance(answer, BatchRejected):
         return answer
-    return [result for entry in entries for result in send_each_if_rejected(call, [entry])]
+    results: list[SendResult] = []
+    for entry in entries:
+        results += send_each_if_rejected(call, [entry])
+    return results
 
 
 class Shipment(NamedTuple):
@@ -99,14 +103,18 @@ def pack(shipments: Iterable[Shipment]) -> Iterator[list[Shipment]]:
     """
     open_runs: dict[str, tuple[list[Shipment], int]] = {}
     for shipment in shipments:
-        url, size = shipment.queue.url, shipment.entry.size_bytes
+        url = shipment.queue.url
+        size_bytes = shipment.entry.size_bytes
         run, run_bytes = open_runs.get(url, ([], 0))
-        if run and (len(run) == MAX_BATCH_ENTRIES or run_bytes + size > MAX_BATCH_BYTES):
+        if run and (len(run) == MAX_BATCH_ENTRIES or run_bytes + size_bytes > MAX_BATCH_BYTES):
             yield run
-            run, run_bytes = [], 0
+            run = []
+            run_bytes = 0
         run.append(shipment)
-        open_runs[url] = (run, run_bytes + size)
-    yield from (run for run, _ in open_runs.values())
+        open_runs[url] = (run, run_bytes + size_bytes)
+
+    for run, _ in open_runs.values():
+        yield run
 
 
 def send_groups(
@@ -121,23 +129,27 @@ def send_groups(
     ``InDoubt``.
     """
     waiting = [list(group) for group in groups if group]
-    results: dict[str, SendResult] = dict.fromkeys((s.key for g in waiting for s in g), NotSent())
+    all_keys = [shipment.key for shipment in chain.from_iterable(waiting)]
+    results: dict[str, SendResult] = dict.fromkeys(all_keys, NotSent())
+
     while waiting and seconds_left() > 0:
         heads = [group.pop(0) for group in waiting]
-        calls = {
-            executor.submit(run[0].queue.send, [one.entry for one in run]): run
-            for run in pack(heads)
-        }
-        left = seconds_left()
-        wait(calls, timeout=None if math.isinf(left) else max(0.0, left))
+        calls: dict[Future[Sequence[SendResult]], list[Shipment]] = {}
+        for run in pack(heads):
+            entries = [shipment.entry for shipment in run]
+            calls[executor.submit(run[0].queue.send, entries)] = run
+        left_seconds = seconds_left()
+        wait(calls, timeout=None if math.isinf(left_seconds) else max(0.0, left_seconds))
+
         for call, run in calls.items():
             keys = [shipment.key for shipment in run]
             results.update(zip(keys, _results_of(call, len(run)), strict=True))
-        waiting = [
-            group
-            for group, head in zip(waiting, heads, strict=True)
-            if group and isinstance(results[head.key], Confirmed)
-        ]
+
+        still_waiting: list[list[Shipment]] = []
+        for group, head in zip(waiting, heads, strict=True):
+            if group and isinstance(results[head.key], Confirmed):
+                still_waiting.append(group)
+        waiting = still_waiting
     return results
 
 
