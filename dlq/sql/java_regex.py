@@ -8,6 +8,7 @@ refused. Pure, without an engine.
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import starmap
 
 _LAST = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
@@ -61,14 +62,15 @@ def like_to_re2(pattern: str, escape: str = "\\") -> str:
             character = next(characters, "")  # noqa: PLW2901 - the escaped one
             if character not in ("%", "_", escape) or not character:
                 raise UntranslatableError(f"the escape {escape} before {character or 'the end'}")
-            parts.append(_letter(ord(character)))
+            parts.append(_letter(character))
         elif character == "%":
             parts.append(f"{_ANY}*")
         elif character == "_":
             parts.append(_ANY)
         else:
-            parts.append(_letter(ord(character)))
-    return "".join([*parts, r"\z"])
+            parts.append(_letter(character))
+    parts.append(r"\z")
+    return "".join(parts)
 
 
 def is_plain_text(pattern: str) -> bool:
@@ -90,7 +92,13 @@ class _Part:
     ends_lines: bool = False
 
 
+def _takes_return(parts: Iterable[_Part]) -> bool:
+    return any(part.takes_return for part in parts)
+
+
 class _Parser:
+    """Reads a pattern from its beginning to its end, by recursive descent."""
+
     def __init__(self, pattern: str) -> None:
         flags = _FLAGS.match(pattern)
         self._pattern = pattern
@@ -113,7 +121,7 @@ class _Parser:
             self._at += 1
             branches.append(self._branch(depth))
         text = "|".join(branch.text for branch in branches)
-        return _Part(text, any(branch.takes_return for branch in branches))
+        return _Part(text, _takes_return(branches))
 
     def _branch(self, depth: int) -> _Part:
         parts: list[_Part] = []
@@ -127,7 +135,7 @@ class _Parser:
             else:
                 parts.append(self._quantified(depth))
         text = "".join(part.text for part in parts)
-        return _Part(text, any(part.takes_return for part in parts))
+        return _Part(text, _takes_return(parts))
 
     def _end(self, before: list[_Part], depth: int) -> _Part:
         """Translate ``$``: the end, or before the last end of a line, but not within CR LF."""
@@ -135,7 +143,7 @@ class _Parser:
         if depth or self._next() not in ("", "|"):
             raise UntranslatableError("$ before the end of the pattern")
         is_certain = before and before[-1].ends_lines
-        if not is_certain and any(part.takes_return for part in before):
+        if not is_certain and _takes_return(before):
             raise UntranslatableError("$ behind what can match a carriage return")
         return _Part(_LINE_END, takes_return=True)
 
@@ -149,17 +157,19 @@ class _Parser:
             part = self._group(depth)
         else:
             ranges = self._characters()
-            takes_return = _has(ranges, 13)
-            part = _Part(_class(ranges), takes_return)
+            part = _Part(_class(ranges), takes_return=_has(ranges, 13))
+
         quantifier = _QUANTIFIER.match(self._pattern, self._at)
         if quantifier is None:
             self._refuse_quantifier()
             return part
+
         self._at = quantifier.end()
         self._refuse_quantifier()
         bounds = [int(bound) for bound in quantifier.groups() if bound]
         if any(bound > _MOST_REPETITIONS for bound in bounds) or bounds != sorted(bounds):
             raise UntranslatableError(f"{quantifier[0]}")
+
         is_unbounded = quantifier[0].startswith(("*", "+")) or quantifier[2] == ""
         ends_lines = is_unbounded and _has(ranges, 10) and _has(ranges, 13)
         return _Part(f"{part.text}{quantifier[0]}", part.takes_return, ends_lines)
@@ -176,7 +186,7 @@ class _Parser:
         return _Part(f"(?:{inner.text})", inner.takes_return)
 
     def _characters(self) -> Ranges:
-        """Read one character, or what stands for a set of them."""
+        """Read one character, or the sign of a set of them."""
         sign = self._next()
         if sign == "[":
             return self._class()
@@ -198,6 +208,7 @@ class _Parser:
             if number > _LAST or number in _SURROGATES:
                 raise UntranslatableError(f"{code[0]}")
             return ((number, number),)
+
         sign = self._pattern[self._at + 1 : self._at + 2]
         self._at += 2
         if sign.lower() in _SETS:
@@ -224,15 +235,17 @@ class _Parser:
         return _complement(folded) if is_negated else folded
 
     def _class_item(self) -> Ranges:
+        """Read a character of a class, a sign of a set of them, or a range such as ``a-z``."""
         first = self._class_character()
         if self._next() != "-" or self._pattern[self._at + 1 : self._at + 2] == "]":
             return first
+
         self._at += 1
         last = self._class_character()
-        is_range = len(first) == len(last) == 1 and first[0][0] == first[0][1] <= last[0][0]
-        if not is_range or last[0][0] != last[0][1]:
+        least = _single(first)
+        most = _single(last)
+        if least is None or most is None or least > most:
             raise UntranslatableError("a - in a class")
-        least, most = first[0][0], last[0][0]
         if least < _SURROGATES.stop and most >= _SURROGATES.start:
             # Java compares halves of characters above U+FFFF with it.
             raise UntranslatableError("a range over U+D800")
@@ -262,7 +275,7 @@ class _Parser:
 
 
 def _without_quotes(pattern: str) -> str:
-    r"""Write what stands between ``\Q`` and ``\E`` with an escape before each sign."""
+    r"""Write the text between ``\Q`` and ``\E`` with an escape before each sign."""
 
     def escaped(part: re.Match[str]) -> str:
         return part[0] if part[1] is None else re.sub(r"([^A-Za-z0-9])", r"\\\1", part[1])
@@ -272,6 +285,14 @@ def _without_quotes(pattern: str) -> str:
 
 def _has(ranges: Ranges, code: int) -> bool:
     return any(least <= code <= most for least, most in ranges)
+
+
+def _single(ranges: Ranges) -> int | None:
+    """Return the only character of *ranges*; None if there are more."""
+    if len(ranges) != 1:
+        return None
+    least, most = ranges[0]
+    return least if least == most else None
 
 
 def _complement(ranges: Ranges) -> Ranges:
@@ -289,19 +310,19 @@ def _complement(ranges: Ranges) -> Ranges:
 def _class(ranges: Ranges) -> str:
     if not ranges:
         raise UntranslatableError("a class without any character")
-    if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
-        return _letter(ranges[0][0])
-    return f"[{''.join(_range(*one) for one in _merged(ranges))}]"
+    single = _single(ranges)
+    if single is not None:
+        return _letter(chr(single))
 
-
-def _merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    return _complement(_complement(tuple(ranges)))
+    merged = _complement(_complement(ranges))
+    return f"[{''.join(starmap(_range, merged))}]"
 
 
 def _range(least: int, most: int) -> str:
-    return _letter(least) if least == most else f"{_letter(least)}-{_letter(most)}"
+    first = _letter(chr(least))
+    return first if least == most else f"{first}-{_letter(chr(most))}"
 
 
-def _letter(code: int) -> str:
-    character = chr(code)
-    return character if character.isascii() and character.isalnum() else rf"\x{{{code:X}}}"
+def _letter(character: str) -> str:
+    is_plain = character.isascii() and character.isalnum()
+    return character if is_plain else rf"\x{{{ord(character):X}}}"
