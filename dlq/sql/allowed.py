@@ -23,7 +23,7 @@ from dlq.errors import InputError, SqlError, without_sql
 from dlq.sql.patterns import like_fault, regex_fault, replacement_fault
 
 WHERE = "--where"
-"""Where a piece of SQL comes from, unless something else is said."""
+"""The origin of a piece of SQL that errors name by default."""
 
 FUNCTIONS: Mapping[str, str] = {
     "JSON": "from_json get_json_object json_array_length json_object_keys",
@@ -71,14 +71,31 @@ _REPLACING = ("regexp_replace", "replace", "translate")
 _GROWING = ("array", "concat", *_REPLACING)
 """Functions that make more of what they are given. In a lambda they would do so once for each
 element, or double it with each lambda around."""
-OPERATORS = dict(
-    re.findall(
-        r"(\w+) (\S+)",
-        """Add + Between between Div / DPipe concat EQ = GT > GTE >= ILike ilike In in IntDiv div
-        Is <=> Like like LT < LTE <= Mod % Mul * Neg negative NEQ = NullSafeEQ <=> NullSafeNEQ <=>
-        RegexpLike rlike Sub -""",
-    )
-)
+
+OPERATORS = {
+    "Add": "+",
+    "Between": "between",
+    "Div": "/",
+    "DPipe": "concat",
+    "EQ": "=",
+    "GT": ">",
+    "GTE": ">=",
+    "ILike": "ilike",
+    "In": "in",
+    "IntDiv": "div",
+    "Is": "<=>",
+    "Like": "like",
+    "LT": "<",
+    "LTE": "<=",
+    "Mod": "%",
+    "Mul": "*",
+    "Neg": "negative",
+    "NEQ": "=",
+    "NullSafeEQ": "<=>",
+    "NullSafeNEQ": "<=>",
+    "RegexpLike": "rlike",
+    "Sub": "-",
+}
 """Nodes of sqlglot, and the functions that Spark has for them."""
 
 OPERANDS = ("this", "expression", "expressions", "low", "high")
@@ -146,7 +163,7 @@ def checked(sql: str, columns: Collection[str]) -> exp.Expr:
     """
     try:
         tree = _parsed(sql)
-        _check(tree, {name.lower() for name in columns})
+        _check(tree, set(map(str.lower, columns)))
     except RecursionError as error:
         raise InputError("is nested too deeply") from error
     return tree
@@ -169,7 +186,8 @@ class _Parser(SparkParser):
     ARRAY_CONSTRUCTORS: ClassVar = {}
     FUNCTIONS: ClassVar = {}
     FUNCTION_PARSERS: ClassVar = {
-        name: SparkParser.FUNCTION_PARSERS[name] for name in ("CAST", "TRY_CAST")
+        "CAST": SparkParser.FUNCTION_PARSERS["CAST"],
+        "TRY_CAST": SparkParser.FUNCTION_PARSERS["TRY_CAST"],
     }
     NO_PAREN_FUNCTIONS: ClassVar = {}
     NO_PAREN_FUNCTION_PARSERS: ClassVar = {"CASE": SparkParser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
@@ -177,7 +195,8 @@ class _Parser(SparkParser):
     SUBQUERY_PREDICATES: ClassVar = {}
     # Without the unary plus: to Spark it is a cast, to sqlglot nothing.
     UNARY_PARSERS: ClassVar = {
-        kind: SparkParser.UNARY_PARSERS[kind] for kind in (TokenType.NOT, TokenType.DASH)
+        TokenType.NOT: SparkParser.UNARY_PARSERS[TokenType.NOT],
+        TokenType.DASH: SparkParser.UNARY_PARSERS[TokenType.DASH],
     }
 
     def _build_predicate(
@@ -195,9 +214,11 @@ class _Parser(SparkParser):
 
 @cache
 def _parsed(sql: str) -> exp.Expr:
+    """Return the tree of *sql*, unchecked. Raises InputError if it cannot be read."""
     try:
         sql.encode()
-        found = _Parser(dialect=Spark()).parse_into(exp.Condition, Spark().tokenize(sql), sql)
+        tokens = Spark().tokenize(sql)
+        trees = _Parser(dialect=Spark()).parse_into(exp.Condition, tokens, sql)
     except UnicodeEncodeError as error:
         raise InputError("is not valid Unicode") from error
     except TokenError as error:
@@ -206,9 +227,10 @@ def _parsed(sql: str) -> exp.Expr:
         fault = error.errors[0]
         where = "cannot be read: line {line}, character {col}".format_map(fault)
         raise SqlError(f"{where}, at {fault['highlight']!r}", where) from error
-    if len(found) != 1 or found[0] is None:
+
+    if len(trees) != 1 or trees[0] is None:
         raise InputError("is not one expression")
-    return found[0]
+    return trees[0]
 
 
 _Names = Collection[str]
@@ -241,12 +263,7 @@ def _check(node: exp.Expr, names: _Names) -> None:  # noqa: C901, PLR0912 - a ta
             if not unit or not re.fullmatch(r"-?\d+", node.this.name):
                 raise _refused(node)
         case exp.Case():
-            for branch in node.args["ifs"]:
-                _check_parts(branch, names, "this", "true")
-                if node.this:
-                    _check(node.this, names)
-            if default := node.args.get("default"):
-                _check(default, names)
+            _check_case(node, names)
         case exp.And() | exp.Or():
             # The left operand of a long chain is as deep as the chain: no recursion into it.
             for operand in node.flatten(unnest=False):
@@ -268,14 +285,24 @@ def _check(node: exp.Expr, names: _Names) -> None:  # noqa: C901, PLR0912 - a ta
             raise _refused(node)
 
 
+def _check_case(node: exp.Case, names: _Names) -> None:
+    for branch in node.args["ifs"]:
+        _check_parts(branch, names, "this", "true")
+        if node.this:
+            _check(node.this, names)
+    if default := node.args.get("default"):
+        _check(default, names)
+
+
 def _check_operator(node: exp.Expr, names: _Names) -> None:
-    operands = [node.args.get(name) for name in ("this", "expression", "low", "high")]
     # sqlglot and Spark give these another precedence.
     loose = (exp.Add, exp.Sub) if isinstance(node, exp.DPipe) else _PREDICATES
-    if any(isinstance(operand, loose) for operand in operands) or (
-        isinstance(node, exp.Neg) and _casts_literal(node.this)
-    ):
+    operands = parts_of(node, "this", "expression", "low", "high")
+    if any(isinstance(operand, loose) for operand in operands):
         raise _refused(node, _BRACKETS)
+    if isinstance(node, exp.Neg) and _casts_literal(node.this):
+        raise _refused(node, _BRACKETS)
+
     if isinstance(node, exp.In) and not node.expressions:
         raise _refused(node.args.get("query") or node)
     if isinstance(node, exp.Is) and not isinstance(node.expression, exp.Null | exp.Boolean):
@@ -285,8 +312,9 @@ def _check_operator(node: exp.Expr, names: _Names) -> None:
 
 def _check_parts(node: exp.Expr, names: _Names, *keys: str) -> None:
     """Check the parts *keys* of *node*; refuse it if it has others."""
-    if any(part and key not in {*keys, *_NOTES} for key, part in node.args.items()):
-        raise _refused(node)
+    for key, part in node.args.items():
+        if part and key not in keys and key not in _NOTES:
+            raise _refused(node)
     for part in parts_of(node, *keys):
         _check(part, names)
 
@@ -322,10 +350,11 @@ def _require_allowed(call: exp.Expr) -> None:
 def _check_call(node: exp.Expr, names: _Names) -> None:
     _require_allowed(node)
     name = node.name.lower()
-    arguments = node.expressions
     if name in LAMBDAS:
         _check_lambda_call(node, names)
         return
+
+    arguments = node.expressions
     for argument in arguments:
         _check(argument, names)
     if name in _WITH_REGEX and len(arguments) > 1:
@@ -339,17 +368,20 @@ def _check_lambda_call(node: exp.Expr, names: _Names) -> None:
     values = [argument for argument in node.expressions if not isinstance(argument, exp.Lambda)]
     for value in values:
         _check(value, names)
+
     is_array_and_lambda = len(node.expressions) == 2 and len(values) == 1  # noqa: PLR2004
     function = node.expressions[-1] if is_array_and_lambda else None
     if not isinstance(function, exp.Lambda) or len(function.expressions) != 1:
         raise _refused(node, f"write it as {name}(an_array, x -> x = 'a')")
+
     for part in function.this.find_all(exp.Anonymous, exp.DPipe):
         growing = "||" if isinstance(part, exp.DPipe) else part.name.lower()
         if growing == "||" or growing in _GROWING:
             raise _refused(part, f"{growing} must not stand in a lambda: it could fill the memory")
+
     # If each element of a new array could hold the body, one message could fill the memory.
-    around = () if name == "transform" else names
-    _check(function.this, {*around, variable_of(function)})
+    names_around = () if name == "transform" else names
+    _check(function.this, {*names_around, variable_of(function)})
 
 
 def variable_of(function: exp.Expr) -> str:
@@ -439,8 +471,11 @@ def number(node: exp.Expr) -> int | float | Decimal:
     """
     text = f"-{node.this.name}" if isinstance(node, exp.Neg) else node.name
     if "e" in text.lower():
-        if isinf(double := float(text)):
+        double = float(text)
+        if isinf(double):
             raise SqlError(f"{text}: is too large for a double", "a number: too large for a double")
         return double
+
     exact = Decimal(text)
-    return int(exact) if "." not in text and -(2**63) <= exact < 2**63 else exact
+    is_whole = "." not in text and -(2**63) <= exact < 2**63
+    return int(exact) if is_whole else exact

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import duckdb
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb.func import FunctionNullHandling
@@ -32,12 +34,12 @@ from dlq.sql.spark_functions import NeedsSparkError, forget_values
 T = TypeVar("T")
 
 MEMORY_LIMIT = "1GiB"
-"""What DuckDB itself may take; it never writes to disk instead. It does not count the texts that it
-makes: ``_BUDGET_BYTES`` bounds those."""
+"""The memory that DuckDB itself may take; it never writes to disk instead. It does not count the
+texts that it makes: ``_BUDGET_BYTES`` bounds those."""
 
 _BUDGET_BYTES = 512 * 2**20
-"""What all parts of an expression may make of the rows that DuckDB works on at a time. The local
-engine is for 256 MiB of bodies at most, which are in memory already."""
+"""The most that all parts of an expression may make of the rows that DuckDB works on at a time. The
+local engine is for 256 MiB of bodies at most, which are in memory already."""
 
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "autoload_known_extensions": "false",
@@ -76,15 +78,15 @@ def matching(
     row: str = "message",
     limit_seconds: float = LIMIT_SECONDS,
 ) -> "pa.Array[Any]":
-    """Return for each row of *table* whether *condition*, which comes from *place*, is true.
+    """Return for each row of *table* whether *condition* is true; NULL counts as false.
 
     Args:
         condition: a condition of Spark SQL over the columns of *table* but for *hidden*.
         table: as the archive's schema is, or that of the groups.
         place: where the condition comes from.
         hidden: columns that it cannot name.
-        row: what it looks at, for errors.
-        limit_seconds: after so long it is stopped.
+        row: the name of a row in errors.
+        limit_seconds: the longest time that it may take; then it is stopped.
 
     Raises:
         SqlError: *condition* is refused, fails on a row, takes too long, or needs too much memory.
@@ -93,7 +95,8 @@ def matching(
     """
     seen = table.drop_columns(list(hidden)) if hidden else table
     written = condition_for_duckdb(condition, seen.schema, place)
-    results = _evaluated(written, seen, (f"{place} {condition!r}",), row, limit_seconds)
+    source = f"{place} {condition!r}"
+    results = _evaluated(written, seen, source, row, limit_seconds)
     return results.cast(pa.bool_()).fill_null(False)  # noqa: FBT003 - a value
 
 
@@ -115,28 +118,30 @@ def values(
         SqlError: as for ``matching``; the text names *source*.
     """
     written = for_duckdb(sql, table.schema, as_text=as_text)
-    return _evaluated(written, table, (source,), row, limit_seconds)
+    return _evaluated(written, table, source, row, limit_seconds)
 
 
 def _evaluated(
-    written: DuckSql, table: pa.Table, sources: Sequence[str], row: str, limit_seconds: float
+    written: DuckSql, table: pa.Table, source: str, row: str, limit_seconds: float
 ) -> "pa.Array[Any]":
+    """Evaluate SQL over a table. Raises SqlError, and forgets the bodies that it has read."""
     query = _Query(written, table)
     try:
         results = _within(query.run, query.stop, limit_seconds)
     except TimeoutError as error:
-        raise too_slow(sources, row, limit_seconds) from error
+        raise too_slow([source], row, limit_seconds) from error
     except duckdb.OutOfMemoryException as error:
         why = f"needs more memory than {MEMORY_LIMIT} for some {row}; {SMALLER}"
-        raise sql_error(sources, why) from error
+        raise sql_error([source], why) from error
     except duckdb.Error as error:
         why = f"fails on a {row}: {_reason(error)}; use forms that give null instead, e.g. try_cast"
         if query.faults:
             why = f"{NEEDS_SPARK}: a {row} has {query.faults[0]}"
         # Without the cause: DuckDB quotes the value.
-        raise sql_error(sources, why) from None
+        raise sql_error([source], why) from None
     finally:
         forget_values()
+
     if pa.types.is_null(written.type):
         return pa.nulls(table.num_rows)
     arrays = [result.cast(written.type) for result in results]
@@ -169,9 +174,11 @@ class _Query:
         Raises:
             TimeoutError: ``stop`` was called.
         """
-        results: list[pa.Array[Any]] = []
         columns = [self._table.column(name) for name in self._written.columns]
         most_bytes = _BUDGET_BYTES // self._written.growth
+        select = f"SELECT {self._written.text} FROM {_TABLE}"  # noqa: S608 - checked
+
+        results: list[pa.Array[Any]] = []
         with connected() as connection:
             self._connection = connection
             for name, function in self._written.functions.items():
@@ -183,10 +190,10 @@ class _Query:
                     function.gives,
                     null_handling=FunctionNullHandling.SPECIAL,
                 )
+
             for batch in _batches(columns, self._table.num_rows, most_bytes):
                 self._require_time()
                 connection.register(_TABLE, batch)
-                select = f"SELECT {self._written.text} FROM {_TABLE}"  # noqa: S608 - checked
                 results += connection.sql(select).to_arrow_table().column(0).chunks
                 connection.unregister(_TABLE)
         return results
@@ -216,28 +223,37 @@ class _Query:
 def _batches(
     columns: "Sequence[pa.ChunkedArray[Any]]", rows: int, most_bytes: int
 ) -> Iterator[pa.Table]:
-    """Yield the columns as ``c0``, ``c1``, … in parts of so many bytes of text, or of one row."""
-    plain: dict[str, Any] = {
-        f"c{place}": column.cast(plain_type(column.type)) for place, column in enumerate(columns)
-    }
+    """Yield the columns as ``c0``, ``c1``, … in batches of rows.
+
+    A batch has at most *most_bytes* of text and ``_BATCH_ROWS`` rows, but at least one row.
+    """
+    plain: dict[str, Any] = {}
+    for number, column in enumerate(columns):
+        plain[f"c{number}"] = column.cast(plain_type(column.type))
     # A table without columns has no rows.
     table = pa.table({**plain, "row": pa.nulls(rows)})
-    sizes = [0] * rows
-    for column in columns:
-        if pa.types.is_string(column.type):
-            lengths = pc.fill_null(pc.binary_length(column), 0).to_pylist()
-            sizes = [size + length for size, length in zip(sizes, lengths, strict=True)]
+
     start = 0
-    size = 0
-    for place, more in enumerate(sizes):
-        is_full = size + more > most_bytes or place - start >= _BATCH_ROWS
-        if is_full and place > start:
-            yield table.slice(start, place - start)
-            start = place
-            size = 0
-        size += more
+    batch_bytes = 0
+    for position, row_bytes in enumerate(_text_sizes(columns, rows).tolist()):
+        is_full = batch_bytes + row_bytes > most_bytes or position - start >= _BATCH_ROWS
+        if is_full and position > start:
+            yield table.slice(start, position - start)
+            start = position
+            batch_bytes = 0
+        batch_bytes += row_bytes
     if rows > start:
         yield table.slice(start)
+
+
+def _text_sizes(columns: "Sequence[pa.ChunkedArray[Any]]", rows: int) -> "npt.NDArray[np.int64]":
+    """Return the bytes of text in each row."""
+    sizes = np.zeros(rows, np.int64)
+    for column in columns:
+        if pa.types.is_string(column.type):
+            lengths = pc.fill_null(pc.binary_length(column), 0)
+            sizes += lengths.to_numpy()
+    return sizes
 
 
 def _within(call: Callable[[], T], stop: Callable[[], None], limit_seconds: float) -> T:
@@ -256,10 +272,11 @@ def _within(call: Callable[[], T], stop: Callable[[], None], limit_seconds: floa
 
     thread = threading.Thread(target=run, name="evaluate", daemon=True)
     thread.start()
+
     try:
-        left = limit_seconds
-        while left > 0 and not wait([result], min(left, _LOOK_SECONDS)).done:
-            left -= _LOOK_SECONDS
+        left_seconds = limit_seconds
+        while left_seconds > 0 and not wait([result], min(left_seconds, _LOOK_SECONDS)).done:
+            left_seconds -= _LOOK_SECONDS
         if result.done():
             return result.result()
         raise TimeoutError
@@ -271,9 +288,9 @@ def _within(call: Callable[[], T], stop: Callable[[], None], limit_seconds: floa
 
 def _reason(error: duckdb.Error) -> str:
     """Return why an evaluation fails, without the value on which it does."""
-    own = re.search(f"{FAILURE_MARK}(.*)", str(error))
-    if own is not None:
-        return own[1]
+    raised_by_sql = re.search(f"{FAILURE_MARK}(.*)", str(error))
+    if raised_by_sql is not None:
+        return raised_by_sql[1]
     if isinstance(error, duckdb.OutOfRangeException | duckdb.ConversionException):
         return "a number or a time is too large for its type"
     return f"DuckDB cannot evaluate it ({type(error).__name__})"

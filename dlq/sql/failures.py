@@ -9,8 +9,8 @@ SMALLER = (
 )
 
 LIMIT_SECONDS = 600.0
-"""For so long SQL may keep an engine busy. Spark's counts while no task starts or ends: a task
-reads up to 128 MB of the archive, and needs seconds."""
+"""The longest time for which SQL may keep an engine busy. Spark's counts while no task starts or
+ends: a task reads up to 128 MB of the archive, and needs seconds."""
 
 
 def sql_error(sources: Sequence[str], why: str) -> SqlError:

@@ -10,7 +10,7 @@ body.
 import re
 
 MOST_WILDCARDS = 4
-"""So many ``%`` in one ``LIKE``. Each multiplies the steps by the length of the body."""
+"""The most ``%`` in one ``LIKE``. Each multiplies the steps by the length of the body."""
 
 MOST_REPETITIONS = 1000
 """The upper bound of ``a{1,1000}``: Java recurses so often where characters above U+FFFF are among
@@ -74,11 +74,13 @@ def regex_fault(pattern: str) -> str:
         if begins_class and kind == "class_end":
             # Java takes it for a character, and the class goes on.
             return _FAULT_OF_BRACKET
+
         faults = _FAULTS_IN_CLASS if open_classes else _FAULTS
         if kind in faults:
             return faults[kind]
         if kind == "most" and not open_classes and _is_many(token["most"]):
             return _FAULT_OF_COUNT
+
         begins_class = kind == "class_start"
         if kind == "class_start":
             open_classes += 1
@@ -93,7 +95,7 @@ def _is_many(digits: str) -> bool:
 
 
 def _as_letters(part: re.Match[str]) -> str:
-    r"""Replace what stands between ``\Q`` and ``\E`` by letters that mean themselves."""
+    r"""Replace the text between ``\Q`` and ``\E`` by letters that mean themselves."""
     quoted = part["quoted"]
     return part[0] if quoted is None else "q" * len(quoted)
 

@@ -3,15 +3,15 @@
 A test compares each with Spark over the same values. Where Spark's result depends on its version of
 Java or Unicode, they raise ``NeedsSparkError``.
 
-Spark reads JSON with Jackson: the first value of a text counts and what stands behind it does not,
-an object may have a key twice, and quotes may be single.
+Spark reads JSON with Jackson: the first value of a text counts and the text behind it does not, an
+object may have a key twice, and quotes may be single.
 """
 
 import json
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from json.encoder import ESCAPE_DCT
@@ -51,7 +51,7 @@ class NeedsSparkError(Exception):
 
 
 def to_integer(text: str | None, least: int, most: int) -> int | None:
-    """Return what ``try_cast`` to a whole number gives for *text*."""
+    """Return the result of ``try_cast`` of *text* to a whole number."""
     if text is None:
         return None
     digits = text.strip(f"{_CONTROLS_AND_BLANK}\x7f")
@@ -63,7 +63,7 @@ def to_integer(text: str | None, least: int, most: int) -> int | None:
 
 
 def to_double(text: str | None) -> float | None:
-    """Return what ``try_cast(text AS DOUBLE)`` gives."""
+    """Return the result of ``try_cast(text AS DOUBLE)``."""
     if text is None:
         return None
     digits = text.strip(_CONTROLS_AND_BLANK)
@@ -76,32 +76,35 @@ def to_double(text: str | None) -> float | None:
 
 
 def to_boolean(text: str | None) -> bool | None:
-    """Return what ``try_cast(text AS BOOLEAN)`` gives."""
+    """Return the result of ``try_cast(text AS BOOLEAN)``."""
     if text is None:
         return None
-    word = text.strip(f"{_CONTROLS_AND_BLANK}\x7f").lower()
-    if word in _TRUE:
+    name = text.strip(f"{_CONTROLS_AND_BLANK}\x7f").lower()
+    if name in _TRUE:
         return True
-    return False if word in _FALSE else None
+    return False if name in _FALSE else None
 
 
 def double_text(number: float | None) -> str | None:  # noqa: PLR0911 - a table
-    """Return what Java writes for *number*."""
+    """Return the text of *number* as Java writes it."""
     if number is None:
         return None
     if math.isnan(number):
         return "NaN"
     if math.isinf(number):
         return "Infinity" if number > 0 else "-Infinity"
+
     sign = "-" if math.copysign(1, number) < 0 else ""
     size = abs(number)
     if size == 0:
         return f"{sign}0.0"
-    _, digits_of, exponent = Decimal(repr(size)).normalize().as_tuple()
-    digits = "".join(map(str, digits_of))
+
+    decimal = Decimal(repr(size)).normalize().as_tuple()
+    digits = "".join(map(str, decimal.digits))
     if len(digits) > _EXACT_DIGITS or not _LEAST_EXACT <= size < _MOST_EXACT:
         raise NeedsSparkError("the text of a number with many digits, or a very large or small one")
-    point = len(digits) + int(exponent)
+
+    point = len(digits) + int(decimal.exponent)
     if point > 7:  # noqa: PLR2004 - from here on Java writes 1.0E7
         return f"{sign}{digits[0]}.{digits[1:] or '0'}E{point - 1}"
     if point <= 0:
@@ -113,7 +116,10 @@ def double_text(number: float | None) -> str | None:  # noqa: PLR0911 - a table
 
 def lower(text: str | None) -> str | None:
     """Return *text* in lower case, in any script."""
-    return None if text is None else _known(text).lower()
+    if text is None:
+        return None
+    _require_known_characters(text)
+    return text.lower()
 
 
 def upper(text: str | None) -> str | None:
@@ -122,13 +128,15 @@ def upper(text: str | None) -> str | None:
         return None
     if not _NEW_UPPER_CASE.isdisjoint(text):
         raise NeedsSparkError("a letter that has an upper case since Unicode 16 only")
-    return _known(text).upper()
+    _require_known_characters(text)
+    return text.upper()
 
 
-def _known(text: str) -> str:
-    if not text.isascii() and any(unicodedata.category(one) == "Cn" for one in set(text)):
+def _require_known_characters(text: str) -> None:
+    if text.isascii():
+        return
+    if "Cn" in map(unicodedata.category, set(text)):
         raise NeedsSparkError("the case of a character that this version of Python does not know")
-    return text
 
 
 class JsonPath(NamedTuple):
@@ -146,13 +154,14 @@ def json_path(text: str) -> JsonPath | None:
     """Return the steps of *text*; None if it has wildcards, or is not plainly a path."""
     if not text.startswith("$"):
         return None
+
     steps: list[str | int] = []
-    at = 1
-    while at < len(text):
-        step = _STEP.match(text, at)
+    position = 1
+    while position < len(text):
+        step = _STEP.match(text, position)
         if step is None:
             return None
-        at = step.end()
+        position = step.end()
         if step["index"] is not None:
             steps.append(int(step["index"]))
             continue
@@ -164,7 +173,7 @@ def json_path(text: str) -> JsonPath | None:
 
 
 class _Number(NamedTuple):
-    """A number as it stands in the text; ``is_whole`` where it has no point and no exponent."""
+    """A number as the text has it; ``is_whole`` if it has no point and no exponent."""
 
     text: str
     is_whole: bool
@@ -177,57 +186,65 @@ class _Object(NamedTuple):
 
 
 def get_json_object(text: str | None, path: JsonPath) -> str | None:
-    """Return what is at *path*, as text: a string without quotes, the rest as compact JSON."""
-    if text is None or (value := _parsed(text)) is None:
+    """Return the value at *path*, as text: a string without quotes, the rest as compact JSON."""
+    parsed = None if text is None else _parsed(text)
+    if parsed is None:
         return None
-    found, is_found = _at(value[0], path.steps, finds_null=False)
-    if not is_found:
+
+    value, is_there = _at(parsed[0], path.steps, finds_null=False)
+    if not is_there:
         return None
-    if isinstance(found, str):
-        return None if _has_half_character(found) else found
-    return _written(found)
+    if isinstance(value, str):
+        return None if _has_half_character(value) else value
+    return _written(value)
 
 
 def json_array_length(text: str | None) -> int | None:
     """Return the number of elements of an array; None for everything else."""
-    value = None if text is None else _parsed(text)
-    return len(value[0]) if value and isinstance(value[0], list) else None
+    parsed = None if text is None else _parsed(text)
+    return len(parsed[0]) if parsed and isinstance(parsed[0], list) else None
 
 
 def json_object_keys(text: str | None) -> list[str] | None:
     """Return the keys of an object, each as often as it is there; None for everything else."""
-    value = None if text is None else _parsed(text)
-    if not value or not isinstance(value[0], _Object):
+    parsed = None if text is None else _parsed(text)
+    if not parsed or not isinstance(parsed[0], _Object):
         return None
-    return [_whole_characters(key) for key, _ in value[0].pairs]
+    return [_whole_characters(key) for key, _ in parsed[0].pairs]
 
 
 def array_of_texts(text: str | None) -> list[str | None] | None:
-    """Return what ``from_json(text, 'array<string>')`` gives."""
+    """Return the result of ``from_json(text, 'array<string>')``."""
     if text is None:
         return None
-    value = _parsed(text, allows_controls=False)
-    if value is None:
+
+    parsed = _parsed(text, allows_controls=False)
+    if parsed is None:
         if re.search("NaN|INF|Infinity", text):
             raise NeedsSparkError("from_json of a text with NaN or Infinity")
         return None
-    if not isinstance(value[0], list):
+
+    if not isinstance(parsed[0], list):
         return None
-    return [
-        None if one is None else _whole_characters(one) if isinstance(one, str) else _written(one)
-        for one in value[0]
-    ]
+    return list(map(_text_of_element, parsed[0]))
+
+
+def _text_of_element(element: object) -> str | None:
+    if element is None:
+        return None
+    return _whole_characters(element) if isinstance(element, str) else _written(element)
 
 
 def variant_type(text: str | None, path: JsonPath) -> str | None:  # noqa: PLR0911 - a table
     """Return the first word of the type that ``schema_of_variant`` names for what is at *path*."""
-    value = None if text is None else _parsed(text, allows_controls=False, is_lenient=False)
-    if not value or _has_key_twice(value[0]):
+    parsed = None if text is None else _parsed(text, allows_controls=False, is_lenient=False)
+    if not parsed or _has_key_twice(parsed[0]):
         return None
-    found, is_found = _at(value[0], path.steps, finds_null=True)
-    if not is_found:
+    value, is_there = _at(parsed[0], path.steps, finds_null=True)
+    if not is_there:
         return None
-    match found:
+
+    match value:
         case None:
             return "VOID"
         case bool():
@@ -237,7 +254,7 @@ def variant_type(text: str | None, path: JsonPath) -> str | None:  # noqa: PLR09
         case _Object():
             return "OBJECT"
         case _Number():
-            return _type_of_number(found)
+            return _type_of_number(value)
     return "ARRAY"
 
 
@@ -246,33 +263,36 @@ def _type_of_number(number: _Number) -> str:
         return "BIGINT"
     if "e" in number.text.lower():
         return "DOUBLE"
-    _, digits, exponent = Decimal(number.text).as_tuple()
-    places = -int(exponent)
-    significant = len("".join(map(str, digits)).lstrip("0"))
-    is_decimal = significant <= _DECIMAL_DIGITS and places <= _DECIMAL_DIGITS
+
+    decimal = Decimal(number.text).as_tuple()
+    places = -int(decimal.exponent)
+    significant_digits = "".join(map(str, decimal.digits)).lstrip("0")
+    is_decimal = len(significant_digits) <= _DECIMAL_DIGITS and places <= _DECIMAL_DIGITS
     return "DECIMAL" if is_decimal else "DOUBLE"
 
 
 def _at(value: object, steps: Sequence[str | int], *, finds_null: bool) -> tuple[object, bool]:
-    """Return what is at these steps, and whether anything is.
+    """Return the value at these steps, and whether there is one.
 
-    Where a key is there twice, the first counts below which the other steps lead to something.
-    *finds_null* says whether a null behind a key is something.
+    Where an object has a key twice, the first counts below which the other steps lead to a value.
+    *finds_null* says whether a null behind a key is a value.
     """
     if not steps:
         return value, True
+
     step, *rest = steps
     if isinstance(step, int):
         if isinstance(value, list) and step < len(value):
             return _at(value[step], rest, finds_null=finds_null)
         return None, False
+
     if isinstance(value, _Object):
         for key, inner in value.pairs:
             if key != step or (inner is None and not finds_null):
                 continue
-            found, is_found = _at(inner, rest, finds_null=finds_null)
-            if is_found:
-                return found, True
+            inner_value, is_there = _at(inner, rest, finds_null=finds_null)
+            if is_there:
+                return inner_value, True
     return None, False
 
 
@@ -333,8 +353,8 @@ def _first_value(decoder: json.JSONDecoder, text: str) -> tuple[object] | None:
         return None
     except RecursionError:
         raise NeedsSparkError("JSON that is nested deeply") from None
-    is_word = not isinstance(value, list | _Object | str)
-    if is_word and text[end : end + 1] not in ("", *_WHITESPACE):
+    is_bare = not isinstance(value, list | _Object | str)
+    if is_bare and text[end : end + 1] not in ("", *_WHITESPACE):
         return None
     return (value,)
 
@@ -345,7 +365,7 @@ _QUOTED = re.compile(
 
 
 def _with_double_quotes(text: str) -> str:
-    """Replace single quotes around strings; drop what stands behind a quote that is not closed."""
+    """Replace single quotes around strings; drop the text from a quote that is not closed."""
 
     def replaced(part: re.Match[str]) -> str:
         if part["double"] is not None:
@@ -369,35 +389,36 @@ def _escaped_quotes(text: str) -> str:
 
 
 def _refuse_extremes(value: object) -> None:
-    level = [value]
-    for _ in range(_MOST_DEPTH):
-        inner: list[object] = []
-        for one in level:
-            if isinstance(one, _Object):
-                if any(len(key) > _MOST_KEY_CHARACTERS for key, _ in one.pairs):
+    for depth, level in enumerate(_levels(value)):
+        if depth == _MOST_DEPTH:
+            raise NeedsSparkError("JSON that is nested deeply")
+        for inner in level:
+            if isinstance(inner, _Object):
+                lengths = [len(key) for key, _ in inner.pairs]
+                if max(lengths, default=0) > _MOST_KEY_CHARACTERS:
                     raise NeedsSparkError("JSON with a very long key")
-                inner += [held for _, held in one.pairs]
-            elif isinstance(one, list):
-                inner += one
-        if not inner:
-            return
-        level = inner
-    raise NeedsSparkError("JSON that is nested deeply")
 
 
 def _has_key_twice(value: object) -> bool:
+    for level in _levels(value):
+        for inner in level:
+            if isinstance(inner, _Object) and len(dict(inner.pairs)) < len(inner.pairs):
+                return True
+    return False
+
+
+def _levels(value: object) -> Iterator[list[object]]:
+    """Yield the value alone, then the values in it, then those in these, and so on."""
     level = [value]
     while level:
+        yield level
         inner: list[object] = []
-        for one in level:
-            if isinstance(one, _Object):
-                if len({key for key, _ in one.pairs}) < len(one.pairs):
-                    return True
-                inner += [held for _, held in one.pairs]
-            elif isinstance(one, list):
-                inner += one
+        for container in level:
+            if isinstance(container, _Object):
+                inner += [member for _, member in container.pairs]
+            elif isinstance(container, list):
+                inner += container
         level = inner
-    return False
 
 
 def _written(value: object) -> str:
@@ -407,11 +428,12 @@ def _written(value: object) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            return f'"{"".join(map(_escape, value))}"' if _needs_escape(value) else f'"{value}"'
+            text = "".join(map(_escape, value)) if _needs_escape(value) else value
+            return f'"{text}"'
         case _Number():
             return _number_text(value)
         case _Object():
-            pairs = (f"{_written(key)}:{_written(held)}" for key, held in value.pairs)
+            pairs = [f"{_written(key)}:{_written(member)}" for key, member in value.pairs]
             return f"{{{','.join(pairs)}}}"
         case list():
             return f"[{','.join(map(_written, value))}]"
