@@ -1,9 +1,9 @@
 """The steps of a ramp: their sizes, their records, and when one is good. No Spark, no AWS.
 
-A step is *good* only where every one of its failures had the time to return and to be counted. What
-is not seen is never taken for success: the step stays *unknown*, with the reason, and waits for
-what can still happen. Where nothing can, it is *unproven*: a later run sends a step of the same
-size. So no group waits for ever, and no run sends more than one step to what is not proven.
+A step is *good* only if each of its failures had the time to return and to be counted. Missing data
+never counts as success: the step stays *unknown*, with the reason, and waits for data that can
+still come. If none can come any more, the step is *unproven*: a later run sends a step of the same
+size. So no group waits for ever, and no run sends more than one step to an unproven destination.
 """
 
 import math
@@ -28,31 +28,40 @@ LOOKS_A_MINUTE = 6
 _RETURNED = "returned.json"
 
 _GROWTH = 2
-_FIRST, _FEW = 20, 100
+_FIRST = 20
+_FEW = 100
 """None of the first 20 messages may come back, and one of the first 100."""
 
 LOOKS = 2
-"""SQS's counts are approximate: one look proves nothing."""
+"""The number of looks at a queue. SQS's counts are approximate: one look proves nothing."""
 
 EARLIER_PLANS = 7
-"""Of so many plans before this one a group goes on with its ramp: a week of nights."""
+"""A group goes on with its ramp of one of this many plans before: a week of nights."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The sizes of the steps of the largest group, and how long all take at least."""
+    """The sizes of the steps of the largest group, and the shortest time for all of them."""
 
     sizes: tuple[int, ...]
     seconds: float
 
 
 def step_size(proven: int, left: int) -> int:
-    """Return how many of *left* messages the next step has, after *proven* ones in good steps."""
+    """Return the size of the next step, of *left* messages, after *proven* ones in good steps."""
     return min(left, max(1, _GROWTH * proven))
 
 
 def step_sizes(messages: int, proven: int = 0) -> list[int]:
-    """Return the sizes of the steps of so many messages, after *proven* ones, if all are good."""
+    """Return the sizes of the steps of *messages*, after *proven* ones, if all steps are good.
+
+    Each step is twice as large as all before it.
+
+    >>> step_sizes(85)
+    [1, 2, 6, 18, 54, 4]
+    >>> step_sizes(messages=20, proven=3)
+    [6, 14]
+    """
     sizes: list[int] = []
     while (left := messages - sum(sizes)) > 0:
         sizes.append(step_size(proven + sum(sizes), left))
@@ -63,6 +72,13 @@ def returns_allowed(text: str | None, sent: int) -> int:
     """Return how many of *sent* messages of a group may come back, over all its steps.
 
     *text* is ``3`` or ``2.5%``; None: none of the first 20, one up to 100, 1 % of more.
+
+    >>> [returns_allowed(None, sent) for sent in (20, 21, 100, 250)]
+    [0, 1, 1, 2]
+    >>> returns_allowed("2.5%", sent=250)
+    6
+    >>> returns_allowed("3", sent=250)
+    3
     """
     if text is None:
         return 0 if sent <= _FIRST else max(1, sent // _FEW)
@@ -73,18 +89,18 @@ def returns_allowed(text: str | None, sent: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step to one queue. Groups begin at different steps.
+    """One step to one queue. Groups begin at different steps. Counts are by group id.
 
     Attributes:
         number: from 1.
         run_id: of the run that made it.
-        began_at: before its first claim; epoch seconds.
-        messages: how many it has, by group id; once it is sent, how many of them SQS confirmed.
-        returned_before: by group id, how many had been counted as returned when it was made.
-        stops: by group id, how often the group had been stopped before.
-        proven: by group id, how many messages went in good steps before it, in this plan and in
-            earlier ones whose ramp it goes on with.
-        left: by group id, how many messages the run had to send beside it.
+        began_at: a time before its first claim; epoch seconds.
+        messages: the number of its messages; when it is sent, of those that SQS confirmed.
+        returned_before: the number of messages that had been counted as returned when it was made.
+        stops: how often the group had been stopped before.
+        proven: the number of messages in good steps before it, in this plan and in earlier ones
+            whose ramp it goes on with.
+        left: the number of messages that the run had to send beside it.
         sent_at: when its last message was sent, or a little later, so that a wait is never too
             short; epoch seconds; None as long as some of it may still be sent.
     """
@@ -100,19 +116,20 @@ class Step:
     sent_at: float | None = None
 
     def expected(self, returned: Mapping[str, int]) -> int:
-        """Return how many messages of a sent step have succeeded if nothing else comes back."""
-        before = self.returned_before
-        back = sum(max(0, returned.get(one, 0) - before[one]) for one in before)
-        return sum(self.messages.values()) - back
+        """Return how many messages of a sent step have succeeded if no more come back."""
+        returned_since = 0
+        for group_id, returned_before in self.returned_before.items():
+            returned_since += max(0, returned.get(group_id, 0) - returned_before)
+        return sum(self.messages.values()) - returned_since
 
 
 @dataclass(frozen=True, slots=True)
 class LastCount:
-    """How many messages of each group had come back when a run counted last.
+    """The last count of the messages that came back.
 
     Attributes:
-        at: epoch seconds.
-        returned: by group id; what the counters of the plan said.
+        at: the time of the count; epoch seconds.
+        returned: the counters of the plan, by group id.
     """
 
     at: float
@@ -123,9 +140,9 @@ class LastCount:
 class Steps:
     """The records of one plan's steps to one queue, in ``ledger/plan_id=<id>/steps/<queue>/``.
 
-    ``00003.json`` is the third one, made before its first claim; ``00003.sent.json`` the same, made
-    by a run that saw that everything of it that could be sent is sent. ``returned.json`` is for
-    those who look later and have no failure table.
+    ``00003.json`` is the third step, written before its first claim. ``00003.sent.json`` is the
+    same step, written by a run when all its messages that could be sent are sent. ``returned.json``
+    is for later readers without the failure table.
     """
 
     archive: Archive
@@ -135,23 +152,28 @@ class Steps:
     def read(self) -> list[Step]:
         """Return all steps, in order; only the last one may not be sent. Raises ArchiveError."""
         steps: list[Step] = []
-        while True:
-            paths = (self._path(len(steps) + 1, end) for end in (".sent.json", ".json"))
-            step = next(filter(None, (read_record(self.archive, one, Step) for one in paths)), None)
-            if step is None:
-                return steps
+        while (step := self._read_step(len(steps) + 1)) is not None:
             steps.append(step)
+        return steps
+
+    def _read_step(self, number: int) -> Step | None:
+        """Read a step, as it was sent if it was; None where there is none."""
+        for end in (".sent.json", ".json"):
+            step = read_record(self.archive, self._path(number, end), Step)
+            if step is not None:
+                return step
+        return None
 
     def create(self, step: Step) -> bool:
         """Write the record of a step that begins, or of one that is sent, durably.
 
-        Return False where there is one: of several runs the first one's counts for all.
+        Return False if there is one already: of several runs, the record of the first one counts.
         """
         end = ".json" if step.sent_at is None else ".sent.json"
         return self.archive.create(self._path(step.number, end), record_bytes(step))
 
     def note_returns(self, count: LastCount) -> None:
-        """Write down what came back by now. Raises ArchiveError."""
+        """Write the count of the messages that came back. Raises ArchiveError."""
         path = f"{_steps_folder(self.plan_id)}/{self.queue}/{_RETURNED}"
         self.archive.write(path, record_bytes(count))
 
@@ -170,51 +192,60 @@ def _steps_folder(plan_id: str) -> str:
 def last_counts(archive: Archive, plan_id: str) -> dict[str, LastCount]:
     """Read how many messages of a plan had come back when its ramps counted last, by group id.
 
-    A group is missing of which no ramp has counted anything. Raises ArchiveError.
+    Groups without a count are missing. Raises ArchiveError.
     """
     counts: dict[str, LastCount] = {}
     for path in archive.list(_steps_folder(plan_id)):
         if not path.endswith(f"/{_RETURNED}"):
             continue
         count = read_record(archive, path, LastCount)
-        for group_id in count.returned if count else ():
+        if count is None:
+            continue
+        for group_id in count.returned:
             # The queues of a plan share the counters of a group.
-            known = counts.get(group_id)
-            if count and (known is None or known.at < count.at):
+            other = counts.get(group_id)
+            if other is None or other.at < count.at:
                 counts[group_id] = count
     return counts
 
 
 def ended_steps(steps: Sequence[Step]) -> int:
-    """Return how many of the steps are sent."""
+    """Return the number of steps that are sent."""
     return sum(step.sent_at is not None for step in steps)
 
 
 def earlier_steps(archive: Archive, plan_id: str, queue: str) -> dict[str, list[Step]]:
     """Read the steps to one queue of the last plans before *plan_id* that were carried out.
 
-    The newest is the first; those without a ramp to this queue are missing.
+    By plan id, the newest first; plans without a ramp to this queue are missing.
     """
-    plans = sorted({plan for plan, _ in list_runs(archive) if plan < plan_id}, reverse=True)
-    read = {plan: Steps(archive, plan, queue).read() for plan in plans[:EARLIER_PLANS]}
-    return {plan: steps for plan, steps in read.items() if steps}
+    earlier_plans = {plan for plan, _ in list_runs(archive) if plan < plan_id}
+    newest_first = sorted(earlier_plans, reverse=True)
+
+    steps_by_plan = {}
+    for plan in newest_first[:EARLIER_PLANS]:
+        steps = Steps(archive, plan, queue).read()
+        if steps:
+            steps_by_plan[plan] = steps
+    return steps_by_plan
 
 
 def own_steps(steps: Sequence[Step], group_id: str, stops: int) -> list[Step]:
-    """Return the steps of a group since it was last stopped, of *stops* times in all."""
+    """Return the steps of a group since its last stop, of *stops* in all."""
     return [step for step in steps if step.stops.get(group_id) == stops]
 
 
 def unfinished_plan(
     earlier: Mapping[str, Sequence[Step]], group_id: str, state: GroupState
 ) -> str | None:
-    """Return the plan whose ramp a group without a step goes on with; None to begin with one. Pure.
+    """Return the plan whose ramp a group without a step goes on with; None to begin a ramp. Pure.
 
-    That is the newest of the *earlier* plans, newest first, that has a step of it, if that one left
-    some of its messages, and nobody has decided the group since.
+    That is the newest of the *earlier* plans (newest first) with a step of the group. But the group
+    begins a ramp if that plan left none of its messages, or if a person decided the group since.
     """
     for plan_id, steps in earlier.items():
-        if own := own_steps(steps, group_id, state.stops):
+        own = own_steps(steps, group_id, state.stops)
+        if own:
             is_unfinished = own[-1].left[group_id] > 0
             is_decided_since = (state.plan_id or "") > plan_id
             return plan_id if is_unfinished and not is_decided_since else None
@@ -222,28 +253,28 @@ def unfinished_plan(
 
 
 class Verdict(StrEnum):
-    """What is known of the last step of a group."""
+    """Verdict on the last step of a group."""
 
     GOOD = "good"
     BAD = "bad"
     UNKNOWN = "unknown"
-    """Not known yet: something that can still happen tells."""
+    """Not known yet, but it can become known."""
     UNPROVEN = "unproven"
-    """Nothing that can still happen tells: a later run sends a step of the same size."""
+    """It cannot become known any more: a later run sends a step of the same size."""
     RETURNED = "returned"
-    """On FIFO some came back, no more than may: a later plan goes on, which has them."""
+    """On FIFO some came back, no more than allowed: a later plan, which has them, goes on."""
     SENT = "sent"
-    """It was the last one: nothing waits for a verdict."""
+    """It was the last step: nothing waits for a verdict."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """Why nobody can tell yet whether a step is good.
+    """Reason why it is not known yet whether a step is good.
 
     Attributes:
-        why: empty if one can tell.
-        ready_at: the earliest moment for a verdict, as far as known; epoch seconds.
-        is_final: whether nothing that can still happen ends it.
+        why: empty if it is known.
+        ready_at: the earliest time of a verdict, as far as known; epoch seconds.
+        is_final: whether the reason will never end.
     """
 
     why: str = ""
@@ -253,15 +284,15 @@ class Blocker:
 
 @dataclass(frozen=True, slots=True)
 class GroupRamp:
-    """How far a group is.
+    """Progress of a group.
 
     Attributes:
         step: its last step, from 1; a step that is repeated has the same number.
-        steps: how many there are if every message goes.
-        sent: messages that SQS confirmed, over all steps of a plan; of one that still goes on, all.
+        steps: the number of steps if every message goes.
+        sent: messages that SQS confirmed, over all steps of a plan; of an unfinished step, all.
         returned: how many of them came back; None if that is not known.
         allowed: how many may come back.
-        why: what is not known yet, or why the group is stopped; else empty.
+        why: the reason of the verdict, empty for a good one.
     """
 
     group_id: str
@@ -284,21 +315,30 @@ def group_ramp(
     *,
     in_order: bool,
 ) -> GroupRamp:
-    """Say how far a group is, by its *own* steps since it was last stopped, at least one. Pure.
+    """Return the progress of a group by its *own* steps since its last stop, at least one. Pure.
 
-    *left* of its messages are to be sent beside them; *returned* are counted, None if nobody counts
-    them any more. With *in_order* what came back must go before what follows.
+    Args:
+        group_id: of the group.
+        own: its steps, in order.
+        left: how many of its messages are to be sent beside these steps.
+        returned: how many returns are counted; None if they are not counted any more.
+        allowed: see ``returns_allowed``.
+        blocker: of the last step.
+        in_order: whether messages that came back must go before those behind them.
     """
+    last = own[-1]
     sent = sum(step.messages[group_id] for step in own)
+    most = returns_allowed(allowed, sent)
     before = own[0].returned_before[group_id]
     back = None if returned is None else max(0, returned - before)
-    most = returns_allowed(allowed, sent)
-    verdict, why = Verdict.GOOD, ""
+
+    is_last_of_all = last.sent_at is not None and not left
     if back is not None and back > most:
         verdict = Verdict.BAD
         why = f"{back:,} of {counted(sent, 'message')} came back, {most:,} may"
-    elif own[-1].sent_at is not None and not left:
+    elif is_last_of_all:
         verdict = Verdict.SENT
+        why = ""
     elif blocker.why:
         verdict = Verdict.UNPROVEN if blocker.is_final else Verdict.UNKNOWN
         why = blocker.why
@@ -308,26 +348,41 @@ def group_ramp(
     elif in_order and back:
         verdict = Verdict.RETURNED
         why = "what came back must go first: collect again"
-    proven = own[-1].proven[group_id]
+    else:
+        verdict = Verdict.GOOD
+        why = ""
+
+    proven = last.proven[group_id]
     step = len(step_sizes(proven)) + 1
-    # As if the last one were good.
-    steps = step + len(step_sizes(left, proven + own[-1].messages[group_id]))
-    return GroupRamp(group_id, step, steps, sent, back, most, verdict, why)
+    # As if the last step were good.
+    further_sizes = step_sizes(left, proven + last.messages[group_id])
+    return GroupRamp(
+        group_id=group_id,
+        step=step,
+        steps=step + len(further_sizes),
+        sent=sent,
+        returned=back,
+        allowed=most,
+        verdict=verdict,
+        why=why,
+    )
 
 
 def proven_after(last: Step | None, group_id: str, verdict: Verdict) -> int:
-    """Return how many messages of a group went in good steps, by the verdict on the *last* one."""
+    """Return the number of a group's messages in good steps, by the verdict on the *last* step."""
     if last is None:
         return 0
-    before = last.proven[group_id]
-    return before + last.messages[group_id] if verdict is Verdict.GOOD else before
+    proven = last.proven[group_id]
+    if verdict is Verdict.GOOD:
+        proven += last.messages[group_id]
+    return proven
 
 
 def may_have_a_step(last: GroupRamp | None, *, is_of_this_run: bool) -> bool:
-    """Whether a group may have its next step now, after the *last* one; None where it has none.
+    """Return whether a group may have its next step now, after the *last* one; None if it has none.
 
-    What is unproven is repeated by a later run than the one that sent it: a function that never
-    counts what comes back must not get step after step.
+    An unproven step is repeated by a later run than the one that sent it: a function that never
+    counts returns must not get step after step.
     """
     if last is None or last.verdict is Verdict.GOOD:
         return True
@@ -336,15 +391,15 @@ def may_have_a_step(last: GroupRamp | None, *, is_of_this_run: bool) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is seen at one moment. None and an empty mapping: not known.
+    """Measurements at one time. None and an empty mapping: not known.
 
     Attributes:
-        at: the moment, epoch seconds.
+        at: the time, epoch seconds.
         obstacle: what keeps dead letters from being counted, or replays from the queue, at this
-            moment; empty if nothing does.
-        uncounted: returns since the step began that nobody will count any more.
+            time; empty if nothing does.
+        uncounted: returns since the step began that will never be counted.
         main: SQS's counts of the destination.
-        dead_letters: those of its DLQ.
+        dead_letters: SQS's counts of its DLQ.
         ages: the age in seconds of the destination's oldest message, by the begin of each period.
         deleted: messages that the destination deleted since the step began.
     """
@@ -360,12 +415,12 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class QueueTimes:
-    """How long things take at a destination, in seconds.
+    """Durations at a destination, in seconds.
 
     Attributes:
         failure: from the first receive of a message that always fails to its return.
-        retention: after that SQS deletes a message that nobody received.
-        minute: a period of CloudWatch, by which SQS's counts lag, too.
+        retention: after this time SQS deletes a message that was not received.
+        minute: a period of CloudWatch; SQS's counts are late by the same time.
     """
 
     failure: float
@@ -376,16 +431,22 @@ class QueueTimes:
 def blocker_of(
     looks: Sequence[Reading], expected: int, sent_at: float, times: QueueTimes
 ) -> Blocker:
-    """Return why nobody can tell whether a step is good, by all *looks*; see ``Blocker``. Pure.
+    """Return why it is not known whether a step is good, by all *looks*; see ``Blocker``. Pure.
 
-    Nobody is in the way if every failure has returned and was counted. *expected* messages have
-    succeeded if nothing else comes back; *sent_at* is when the last one was sent.
+    Nothing blocks if every failure has returned and was counted. The first reason that fits counts.
+
+    Args:
+        looks: the measurements since the step was sent, in order; at least one.
+        expected: how many of its messages have succeeded if no more come back.
+        sent_at: when its last message was sent; epoch seconds.
+        times: of the destination.
     """
-    last, left_at = looks[-1], _left_at(looks, sent_at, times)
-    expires_at = sent_at + times.retention
+    last = looks[-1]
+    left_at = _left_at(looks, sent_at, times)
     ready_at = (left_at or sent_at) + times.failure + times.minute
-    counts = [look.dead_letters for look in looks[-LOOKS:] if look.at >= ready_at]
-    why, is_final = "", False
+    expires_at = sent_at + times.retention
+
+    is_final = False
     if last.uncounted:
         why = f"the replay function could not count {counted(last.uncounted, 'return')}"
         is_final = True
@@ -399,25 +460,39 @@ def blocker_of(
         why = f"the step may still be in the main queue, where {waiting} messages are"
     elif last.at < ready_at:
         why = f"a failure may return for another {duration(ready_at - last.at)}"
-    elif [one.visible for one in counts if one] != [0] * LOOKS:
+    elif not _dlq_is_empty(looks, ready_at):
         why = "dead letters wait in the DLQ"
     elif last.deleted is None or last.deleted < expected:
         deleted = "?" if last.deleted is None else f"{last.deleted:,}"
         why = f"the consumer deleted {deleted} messages since the step, of {expected:,}"
         # The metric may be late.
         is_final = last.at >= ready_at + PATIENCE_MINUTES * times.minute
+    else:
+        why = ""
+
     return Blocker(why, ready_at, is_final)
+
+
+def _dlq_is_empty(looks: Sequence[Reading], ready_at: float) -> bool:
+    """Return whether each of the last ``LOOKS`` looks, from *ready_at* on, saw an empty DLQ."""
+    for look in looks[-LOOKS:]:
+        if look.at < ready_at or look.dead_letters is None or look.dead_letters.visible:
+            return False
+    return len(looks) >= LOOKS
 
 
 def _left_at(looks: Sequence[Reading], sent_at: float, times: QueueTimes) -> float | None:
     """Return since when the step has left the destination; None: it may wait there."""
     was_empty = False
     for look in looks:
-        # Nothing as old as the step's last message was there any more.
-        if starts := [at for at, age in look.ages.items() if age < at - sent_at]:
+        # In these periods no message was as old as the step's last message.
+        starts = [at for at, age in look.ages.items() if age < at - sent_at]
+        if starts:
             return min(starts)
-        # SQS counts nothing, and the metric has no data since the step.
-        is_late, has_ages = look.at >= sent_at + times.minute, max(look.ages, default=0) > sent_at
+
+        # SQS counts no message, and the metric has no data since the step.
+        is_late = look.at >= sent_at + times.minute
+        has_ages = max(look.ages, default=0) > sent_at
         is_empty = is_late and not has_ages and look.main == QueueCounts()
         if was_empty and is_empty:
             # Nothing is in flight, so what failed has returned already.

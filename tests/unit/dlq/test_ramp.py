@@ -1,5 +1,6 @@
 """Sizes of steps, returns that may come, verdicts, and the records that several runs share."""
 
+import doctest
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from dlq.archive.storage.files import open_archive
 from dlq.aws.clients import QueueCounts
 from dlq.errors import ArchiveError
 from dlq.explain.triage import GroupState
+from dlq.plan import ramp as ramp_module
 from dlq.plan.policy import ALLOWED_RETURNS
 from dlq.plan.ramp import (
     Blocker,
@@ -45,6 +47,13 @@ GOOD = Reading(LATE, main=NONE, dead_letters=NONE, ages={660.0: 20.0}, deleted=6
 """The step has left at 660 s, the begin of minute 11."""
 
 NO_AGES = replace(GOOD, ages={})
+
+
+def test_examples_of_steps_are_right() -> None:
+    result = doctest.testmod(ramp_module)
+
+    assert result.attempted
+    assert not result.failed
 
 
 @pytest.mark.parametrize(
