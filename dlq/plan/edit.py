@@ -20,11 +20,11 @@ _NEEDED = {
     **dict.fromkeys(("add", "replace", "test"), "value"),
     **dict.fromkeys(("move", "copy"), "from"),
 }
-"""What an operation must have; the library misses it only where it is applied."""
+"""The field that an operation must have; the library misses it only when it applies one."""
 
 
 class EditError(Exception):
-    """The edit does not fit this message; the text says why, without a part of the message.
+    """The edit does not fit this message. The text has the reason, but no part of the message.
 
     The caller leaves the message where it is, counts it and reports its id.
     """
@@ -48,8 +48,8 @@ class Patch:
     @property
     def operations(self) -> list[dict[str, Json]]:
         """The operations, as ``read_json`` reads them."""
-        found: Any = read_json(self.text)
-        return list(found)
+        operations: Any = read_json(self.text)
+        return list(operations)
 
     def apply(self, body: str) -> str:
         """Return *body* with the patch applied, as compact JSON.
@@ -71,8 +71,8 @@ class Patch:
     def _applied(self, value: Json, size_bytes: int) -> Json:
         """Apply the operations to *value*, whose JSON has *size_bytes*.
 
-        A copy may double the value, so its size is known after each. What other operations add is
-        in the patch itself.
+        A copy may double the value, so its size is checked after each operation. Other operations
+        add only what is in the patch itself.
         """
         for step in _steps_of(self):
             # The library's own messages quote the body.
@@ -91,7 +91,7 @@ class Patch:
                 raise EditError(f"{step.name}: the body is nested too deeply") from None
 
             if size_bytes > MAX_MESSAGE_BYTES:
-                # Other operations, and copies that replaced something, made it smaller.
+                # The sum is too high if operations removed or replaced something.
                 size_bytes = _size_bytes(write_json(value))
             if size_bytes > MAX_MESSAGE_BYTES:
                 raise EditError(
@@ -102,7 +102,7 @@ class Patch:
 
 
 class _Step(NamedTuple):
-    """One operation, compiled, and the place that it copies."""
+    """One operation, compiled, and the pointer to the value that it copies."""
 
     name: str
     patch: jsonpatch.JsonPatch
@@ -115,7 +115,9 @@ def _steps_of(patch: Patch) -> list[_Step]:
     steps: list[_Step] = []
     for number, operation in enumerate(patch.operations, start=1):
         name = f"operation {number} ({operation['op']} {operation['path']})"
-        copied = JsonPointer(cast("str", operation["from"])) if operation["op"] == "copy" else None
+        copied = None
+        if operation["op"] == "copy":
+            copied = JsonPointer(cast("str", operation["from"]))
         steps.append(_Step(name, jsonpatch.JsonPatch([operation]), copied))
     return steps
 
@@ -125,23 +127,23 @@ def _size_bytes(text: str) -> int:
 
 
 def patch_faults(operations: Json) -> Iterator[tuple[int | None, str]]:
-    """Find what is wrong with a patch, as ``read_json`` returns it.
+    """Find the faults of a patch, as ``read_json`` returns it.
 
     Yields:
-        The number of the operation, from 0 (None for the whole patch), and what is wrong.
+        The number of the operation, from 0 (None for the whole patch), and the fault.
     """
     if not isinstance(operations, list) or not operations:
         yield None, "must be a list of JSON Patch operations (RFC 6902)"
         return
-    found: list[Any] = operations
-    for index, operation in enumerate(found):
+    values: list[Any] = operations
+    for index, operation in enumerate(values):
         try:
-            [made] = jsonpatch.JsonPatch([operation])
-            needed = _NEEDED.get(made["op"])
-            if needed and needed not in made:
-                yield index, f"{made['op']} needs {needed}"
+            [parsed] = jsonpatch.JsonPatch([operation])
+            needed = _NEEDED.get(parsed["op"])
+            if needed and needed not in parsed:
+                yield index, f"{parsed['op']} needs {needed}"
             if needed == "from":
-                JsonPointer(made.get(needed, ""))
+                JsonPointer(parsed.get(needed, ""))
         except (jsonpatch.InvalidJsonPatch, JsonPointerException) as error:
             yield index, str(error)
         except TypeError:
@@ -149,10 +151,10 @@ def patch_faults(operations: Json) -> Iterator[tuple[int | None, str]]:
 
 
 def read_patch(text: str) -> tuple[Patch | None, list[str]]:
-    """Read a patch that a person wrote; no text and an empty list are none.
+    """Read a patch that a person wrote; an empty text or list is no patch.
 
     Returns:
-        The patch, None for none or for one that has faults; and the faults, as sentences.
+        The patch, None if there is none or if it has faults; and the faults, as sentences.
     """
     try:
         operations = read_json(text.strip() or "[]")
@@ -160,10 +162,11 @@ def read_patch(text: str) -> tuple[Patch | None, list[str]]:
         return None, [f"the text {error}"]
     if operations == []:
         return None, []
-    faults = [
-        fault if index is None else f"operation {index + 1}: {fault}"
-        for index, fault in patch_faults(operations)
-    ]
+
+    faults = []
+    for index, fault in patch_faults(operations):
+        place = "" if index is None else f"operation {index + 1}: "
+        faults.append(f"{place}{fault}")
     return None if faults else Patch.of(operations), faults
 
 
@@ -181,7 +184,7 @@ class Edit:
     """A valid edit.
 
     Attributes:
-        patch: what changes in a JSON body; None keeps every body, JSON or not.
+        patch: the change of a JSON body; None keeps every body, JSON or not.
         set_attributes: attribute names, and for each a Spark SQL expression over the columns of the
             archived message. None, and an expression that is null, removes the attribute.
     """
@@ -192,9 +195,8 @@ class Edit:
     @property
     def text(self) -> str:
         """The whole edit as JSON, the same for the same edit."""
-        return json.dumps(
-            {"edit": self.patch and self.patch.text, "set_attributes": self.set_attributes}
-        )
+        patch_text = self.patch.text if self.patch else None
+        return json.dumps({"edit": patch_text, "set_attributes": self.set_attributes})
 
     @property
     def digest(self) -> str:
@@ -212,7 +214,7 @@ class Edit:
         body = message.body if self.patch is None else self.patch.apply(message.body)
         attributes = changed(message.attributes, changes)
         edited = replace(message, body=body, attributes=attributes, md5_of_body="")
-        # It remains the same message: its context is written anew, for the new body.
+        # It remains the same message: its context is written again, for the new body.
         return edited.with_history(message.history)
 
 
@@ -248,7 +250,10 @@ def changed(attributes: Attributes, changes: Sequence[AttributeChange]) -> Attri
             raise EditError(
                 f"attribute {name}: its new value is empty, which SQS refuses; null removes it"
             )
+
         old = result.get(name)
-        is_same_type = old is not None and old.data_type.split(".")[0] == new.data_type
-        result[name] = MessageAttribute(old.data_type, new.value) if old and is_same_type else new
+        if old is not None and old.data_type.split(".")[0] == new.data_type:
+            result[name] = MessageAttribute(old.data_type, new.value)
+        else:
+            result[name] = new
     return result

@@ -1,4 +1,4 @@
-"""JSON that keeps its values: what an edit does not touch is written as it was read. Pure.
+"""JSON that keeps its values: a value without an edit is written as it was read. Pure.
 
 Numbers keep their digits (``1.10``, ``1e400``, 30-digit integers), objects the order of their keys.
 """
@@ -16,13 +16,12 @@ from simplejson.raw_json import RawJSON
 _REFUSED_BY_SQS = re.compile("[\ud800-\udfff\ufffe\uffff]")
 """Characters that no body may contain (SQSAPI, SendMessage). JSON can escape them."""
 
-
 _MOST_INDENTED = 20_000_000
-"""Characters of a JSON text, times its levels, that are indented: 1 MiB of 19 levels."""
+"""The most characters of a JSON text, times its levels, that are indented: 1 MiB of 19 levels."""
 
 
 class JsonTextError(ValueError):
-    """The text is not JSON that can be changed safely; says why, without a part of it."""
+    """The text is not JSON that can be changed safely. The reason has no part of the text."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +57,7 @@ _Pairs: TypeAlias = "list[tuple[str, Json]]"
 def read_json(text: str, object_of: Callable[[_Pairs], dict[str, Json]] | None = None) -> Json:
     """Read a JSON text into dicts, lists, str, bool, None and ``Number``.
 
-    *object_of* makes an object of its keys and values; by default one that refuses repeated keys.
+    *object_of* makes an object from its keys and values; the default refuses repeated keys.
 
     Raises:
         JsonTextError: the text is not JSON (``NaN`` is not), is nested too deeply, or repeats a
@@ -96,14 +95,14 @@ def write_json(
         text = simplejson.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
     except RecursionError as error:
         raise JsonTextError("is nested too deeply") from error
-    return _REFUSED_BY_SQS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _REFUSED_BY_SQS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def write_indented(value: Json) -> str:
-    """Write as ``write_json`` does, for people.
+    """Write like ``write_json``, indented for people.
 
-    What is large and deep at once stays in one line: blanks before each value would fill the
-    memory, 1 GB of them for 1 MiB that is 900 levels deep.
+    A value that is large and deep at once stays in one line. The blanks of its lines would fill the
+    memory: 1 GB for 1 MiB with 900 levels.
     """
     compact = write_json(value)
     if len(compact) * _levels(value) > _MOST_INDENTED:
@@ -118,17 +117,17 @@ def _levels(value: Json) -> int:
     while layer:
         levels += 1
         below: list[Json] = []
-        for item in layer:
-            if isinstance(item, dict):
-                below += item.values()
-            elif isinstance(item, list):
-                below += item
+        for part in layer:
+            if isinstance(part, dict):
+                below += part.values()
+            elif isinstance(part, list):
+                below += part
         layer = below
     return levels
 
 
 def indented_json(text: str) -> str | None:
-    """Indent a JSON object or array with its digits; None for anything else, or a key twice."""
+    """Indent a JSON object or array; None for any other text, or if a key is repeated."""
     try:
         value = read_json(text)
         return write_indented(value) if isinstance(value, dict | list) else None
@@ -137,10 +136,10 @@ def indented_json(text: str) -> str | None:
 
 
 def _object(pairs: _Pairs) -> dict[str, Json]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    values = dict(pairs)
+    if len(values) != len(pairs):
         raise JsonTextError("repeats a key of an object")
-    return found
+    return values
 
 
 def _refuse(_: str) -> None:

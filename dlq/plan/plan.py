@@ -58,10 +58,10 @@ class Snapshot:
     """The messages of a plan: those that were pending in these drains and match *where*.
 
     Attributes:
-        messages: how many they are.
+        messages: their number.
         table_sha256: digest of the plan's ``messages.parquet``, which names them, in hex.
         where: the SQL condition of the analysis, for the reader; None for all.
-        policy_sha256: of the policy that filled in actions, in hex; None without one.
+        policy_sha256: digest of the policy that filled in actions, in hex; None without one.
     """
 
     drain_ids: tuple[str, ...]
@@ -76,8 +76,8 @@ class PlannedGroup:
     """One group and its action; title and count are for the reader only.
 
     Attributes:
-        edit: what a redrive changes in each message of the group, None for nothing.
-        note: why somebody decided so, for the reader.
+        edit: the change of each message of the group in a redrive, None for no change.
+        note: the reason of the decision, for the reader.
     """
 
     group_id: str
@@ -101,30 +101,30 @@ class Plan:
         """Return a plan that redrives one group, whatever its action was, and leaves the others.
 
         Raises:
-            InputError: there is no such group; the text names those that there are.
+            InputError: there is no such group; the text names the existing ones.
         """
         group = self.groups[self.index(group_id)]
         return replace(self, groups=(replace(group, action=Action.REDRIVE),))
 
     def index(self, group_id: str) -> int:
-        """Return the place of a group in ``groups``, from 0; of its id the beginning is enough.
+        """Return the index of a group in ``groups``; the beginning of its id is enough.
 
         Raises:
-            InputError: there is no such group, or ids of several begin so; the text names those
-                that there are.
+            InputError: there is no such group, or several ids begin like this; the text names the
+                groups that may be meant.
         """
-        names = [group.group_id for group in self.groups]
-        if group_id in names:
-            return names.index(group_id)
-        close = [name for name in names if name.startswith(group_id)]
-        if len(close) == 1:
-            return names.index(close[0])
-        has, named = ("several groups", close) if close else ("no group", names)
-        more = ", …" if len(named) > _NAMED_GROUPS else ""
-        raise InputError(
-            f"plan {self.plan_id} has {has} {group_id}; its groups are "
-            f"{', '.join(named[:_NAMED_GROUPS]) or 'none'}{more}"
-        )
+        ids = [group.group_id for group in self.groups]
+        if group_id in ids:
+            return ids.index(group_id)
+        matches = [each_id for each_id in ids if each_id.startswith(group_id)]
+        if len(matches) == 1:
+            return ids.index(matches[0])
+
+        has = "several groups" if matches else "no group"
+        candidates = matches or ids
+        named = ", ".join(candidates[:_NAMED_GROUPS]) or "none"
+        more = ", …" if len(candidates) > _NAMED_GROUPS else ""
+        raise InputError(f"plan {self.plan_id} has {has} {group_id}; its groups are {named}{more}")
 
     def full_id(self, group_id: str) -> str:
         """Return the whole id of a group. Raises as ``index`` does."""
@@ -133,25 +133,25 @@ class Plan:
     @property
     def edits(self) -> dict[str, Edit]:
         """The edits of the groups to redrive, by group id."""
-        return {
-            group.group_id: group.edit
-            for group in self.groups
-            if group.edit is not None and group.action is Action.REDRIVE
-        }
+        edits = {}
+        for group in self.groups:
+            if group.edit is not None and group.action is Action.REDRIVE:
+                edits[group.group_id] = group.edit
+        return edits
 
     @property
     def decisions_sha256(self) -> str:
-        """The digest, in hex, of what the plan does and to which messages.
+        """The digest, in hex, of the plan's messages and of what happens to them.
 
-        It is the same after changes that change nothing of that: of notes, titles and comments.
+        Notes, titles and comments do not change it.
         """
-        decisions = sorted(
-            (group.group_id, group.action.value, group.edit.text if group.edit else "")
-            for group in self.groups
-            if group.action is not Action.LEAVE
-        )
-        said = [self.plan_id, self.snapshot.table_sha256, decisions]
-        return sha256(json.dumps(said).encode()).hexdigest()
+        decisions = []
+        for group in self.groups:
+            if group.action is not Action.LEAVE:
+                edit_text = group.edit.text if group.edit else ""
+                decisions.append((group.group_id, group.action.value, edit_text))
+        content = [self.plan_id, self.snapshot.table_sha256, sorted(decisions)]
+        return sha256(json.dumps(content).encode()).hexdigest()
 
     @property
     def actions(self) -> dict[str, Action]:
@@ -165,21 +165,30 @@ def plan_text(plan: Plan, notes: Mapping[str, Sequence[str]] | None = None) -> s
     PyYAML writes every value, because titles contain text from messages. *notes* are lines for a
     comment above a group, by its id.
     """
-    snapshot = {name: one for name, one in asdict(plan.snapshot).items() if one is not None}
-    snapshot["drain_ids"] = list(plan.snapshot.drain_ids)
     head = {"version": 1, "plan_id": plan.plan_id, "archive": plan.archive}
+    snapshot = {name: value for name, value in asdict(plan.snapshot).items() if value is not None}
+    snapshot["drain_ids"] = list(plan.snapshot.drain_ids)
     parts = [_HEAD, _yaml(head), _yaml({"snapshot": snapshot})]
+
     notes = notes or {}
-    groups = "\n".join(_group(group, notes.get(group.group_id, ())) for group in plan.groups)
-    return "\n".join([*parts, f"groups:\n{groups}" if groups else "groups: []\n"])
+    if plan.groups:
+        entries = [_commented_entry(group, notes.get(group.group_id, ())) for group in plan.groups]
+        parts.append("groups:\n" + "\n".join(entries))
+    else:
+        parts.append("groups: []\n")
+    return "\n".join(parts)
 
 
-def _group(group: PlannedGroup, notes: Sequence[str]) -> str:
-    # A line break in a value would end the comment.
-    one_line = ("".join(c if c.isprintable() else " " for c in note) for note in notes)
-    comments = "".join(f"  # {note}\n" for note in one_line)
+def _commented_entry(group: PlannedGroup, notes: Sequence[str]) -> str:
+    """Write the entry of a group in the list of groups, below its notes as comments."""
+    comments = [f"  # {_printable(note)}\n" for note in notes]
     entry = group_text(group, "    ").strip(" \n")
-    return f"{comments}  - {entry}\n"
+    return f"{''.join(comments)}  - {entry}\n"
+
+
+def _printable(note: str) -> str:
+    """Return *note* in one line: a line break would end the comment."""
+    return "".join(character if character.isprintable() else " " for character in note)
 
 
 def group_text(group: PlannedGroup, indentation: str) -> str:
@@ -189,14 +198,17 @@ def group_text(group: PlannedGroup, indentation: str) -> str:
         "title": group.title,
         "count": group.count,
         "action": group.action.value,
-        **({"note": group.note} if group.note else {}),
     }
+    if group.note:
+        values["note"] = group.note
     text = _yaml(values)
+
     if group.edit and group.edit.patch:
-        # JSON is YAML, and keeps each number's digits.
-        operations = [write_json(dict(one), (", ", ": ")) for one in group.edit.patch.operations]
-        lines = [f"  - {one}\n" for one in operations]
-        text += "".join(["edit:\n", *lines]).translate(_NOT_IN_YAML)
+        text += "edit:\n"
+        for operation in group.edit.patch.operations:
+            # JSON is YAML, and keeps each number's digits.
+            operation_text = write_json(dict(operation), (", ", ": "))
+            text += f"  - {operation_text}\n".translate(_NOT_IN_YAML)
     if group.edit and group.edit.set_attributes:
         text += _yaml({"set_attributes": dict(group.edit.set_attributes)})
     return indent(text, indentation)
@@ -205,8 +217,9 @@ def group_text(group: PlannedGroup, indentation: str) -> str:
 def _yaml(values: dict[str, Any]) -> str:
     text = _dump(values, allow_unicode=True)
     # PyYAML writes some line separators as they are and then reads them as spaces.
-    is_kept = text.isascii() or yaml.safe_load(text) == values
-    return text if is_kept else _dump(values, allow_unicode=False)
+    if text.isascii() or yaml.safe_load(text) == values:
+        return text
+    return _dump(values, allow_unicode=False)
 
 
 def _dump(values: dict[str, Any], *, allow_unicode: bool) -> str:

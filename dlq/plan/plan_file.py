@@ -1,4 +1,4 @@
-"""Where a plan is, and the file that two people may want to change at the same time."""
+"""The file of a plan, which two people may want to change at the same time, and its location."""
 
 from dataclasses import dataclass
 
@@ -54,30 +54,31 @@ class PlanFile:
 
 
 class NoReportError(InputError):
-    """Nobody has analyzed the archive."""
+    """The archive has no report."""
 
 
 def find_plan(archive: Archive, plan: str | None, *, takes_files: bool = True) -> PlanFile:
     """Return the plan that an operator means.
 
     Args:
-        archive: whose newest report counts where *plan* is None.
+        archive: its newest report is taken if *plan* is None.
         plan: a file, its address on S3, or the id of a report in the archive.
-        takes_files: whether it may be a file.
+        takes_files: whether *plan* may be a file.
 
     Raises:
         InputError: it is a file, and may not be one.
         NoReportError: no plan is given, and the archive has no report.
     """
     if plan is None:
-        names = [one for one in archive.list(REPORTS) if one.endswith(f"/{PLAN}")]
-        if not names:
+        paths = [path for path in archive.list(REPORTS) if path.endswith(f"/{PLAN}")]
+        if not paths:
             raise NoReportError(
                 f"archive {archive.root}: has no report; make one with collect, or give --plan FILE"
             )
         # The id of the last analysis is the greatest.
-        newest = max(names)
+        newest = max(paths)
         return _at(f"{archive.root}/{newest}")
+
     if "/" not in plan and ID.fullmatch(plan):
         path = f"{REPORTS}/{plan}/{PLAN}"
         if archive.read(path) is not None:

@@ -2,7 +2,7 @@
 
 The first rule whose condition is true for a group sets its action; a group without such a rule is
 left. Conditions are Spark SQL over the columns of ``groups.parquet``. ``run`` has options of the
-verb ``run``, for a schedule that gives it none. docs/schedule.md has an example.
+verb ``run``, for a schedule without options. docs/schedule.md has an example.
 """
 
 import math
@@ -19,13 +19,21 @@ from dlq.plan.yaml_text import Fault, Keys, key_faults, read_document, refuse
 ALLOWED_RETURNS = re.compile(r"([0-9]{1,9})|((?:[0-9]{1,2}(?:\.[0-9]{1,6})?|100)%)")
 
 
-def _is_said(value: object) -> bool:
+def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
 def _is_above_0(value: Any) -> bool:  # noqa: ANN401 - of a file
+    if value is None:
+        return True
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return value is None or (is_number and math.isfinite(value) and value > 0)
+    return is_number and math.isfinite(value) and value > 0
+
+
+def _are_texts(value: Any) -> bool:  # noqa: ANN401 - of a file
+    if not isinstance(value, list | None):
+        return False
+    return all(isinstance(text, str) for text in value or ())
 
 
 _TRUE_OR_FALSE = (lambda value: isinstance(value, bool | None), "true or false")
@@ -37,20 +45,15 @@ _POLICY: Keys = {
     "run": None,
 }
 _RULE: Keys = {
-    "name": (_is_said, "a text that says what the rule is for"),
-    "when": (_is_said, "a Spark SQL condition over the columns of groups.parquet"),
+    "name": (_is_text, "a text that says what the rule is for"),
+    "when": (_is_text, "a Spark SQL condition over the columns of groups.parquet"),
     "action": (lambda value: value in list(Action), ", ".join(Action)),
     "overrides_people": _TRUE_OR_FALSE,
 }
 _RUN: Keys = {
     "max_rate": _ABOVE_0,
     "time_budget_seconds": _ABOVE_0,
-    "mask": (
-        lambda value: (
-            isinstance(value, list | None) and all(isinstance(one, str) for one in value or ())
-        ),
-        "a list of fields or regular expressions",
-    ),
+    "mask": (_are_texts, "a list of fields or regular expressions"),
     "ramp": _TRUE_OR_FALSE,
     "allow_returns": (
         lambda value: value is None or ALLOWED_RETURNS.fullmatch(str(value)) is not None,
@@ -72,9 +75,9 @@ class RunSettings:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule: for a group for which the Spark SQL condition *when* is true, an action.
+    """One rule: the *action* for a group for which the Spark SQL condition *when* is true.
 
-    With *overrides_people* it decides although a person last said something else of a group.
+    With *overrides_people* it decides although a person last decided otherwise about a group.
     """
 
     name: str
@@ -92,7 +95,7 @@ class Policy:
         redrive_again: whether messages that came back from an earlier redrive are redriven too.
             Otherwise they are left, so that no schedule sends the same message for ever.
         run: options of the verb ``run``.
-        sha256: of the file, in hex.
+        sha256: digest of the file, in hex.
     """
 
     rules: tuple[Rule, ...]
@@ -116,16 +119,25 @@ def read_policy(text: str, sha256_wanted: str | None = None, name: str = "the po
             f"{name} has the SHA-256 {digest} and not {sha256_wanted}, which was asked for: "
             "it was changed, or is another file; look at it, then give its hash"
         )
+
     raw = read_document(name, text)
     refuse(name, _faults(raw))
-    rules = tuple(Rule(**{**rule, "action": Action(rule["action"])}) for rule in raw["rules"])
-    run = RunSettings(**(raw.get("run") or {}))
-    return Policy(rules, raw.get("redrive_again") or False, run, digest)
+    return Policy(
+        rules=tuple(map(_rule, raw["rules"])),
+        redrive_again=raw.get("redrive_again") or False,
+        run=RunSettings(**(raw.get("run") or {})),
+        sha256=digest,
+    )
+
+
+def _rule(raw: dict[str, Any]) -> Rule:
+    return Rule(**{**raw, "action": Action(raw["action"])})
 
 
 def _faults(raw: dict[str, Any]) -> Iterator[Fault]:
     yield from key_faults(raw, (), _POLICY)
-    for index, rule in enumerate(raw["rules"] if isinstance(raw.get("rules"), list) else ()):
-        yield from key_faults(rule, ("rules", index), _RULE)
+    if isinstance(raw.get("rules"), list):
+        for index, rule in enumerate(raw["rules"]):
+            yield from key_faults(rule, ("rules", index), _RULE)
     if raw.get("run") is not None:
         yield from key_faults(raw["run"], ("run",), _RUN)

@@ -1,10 +1,11 @@
-"""Reads plan.yaml and reports all of its faults at once, each with its place. Pure.
+"""Read plan.yaml, and report all of its faults at once, each with its place. Pure.
 
 An unknown key or value is a fault, never ignored: a misspelt ``action`` must not become "leave".
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from dlq.plan.edit import Edit, Patch, name_fault, patch_faults
@@ -56,9 +57,8 @@ _GROUP: Keys = {
     "set_attributes": None,
 }
 
-
 SqlCheck = Callable[[str], str | None]
-"""Returns what is wrong with an expression of ``set_attributes``, None if nothing is."""
+"""Returns the fault of an expression of ``set_attributes``, None if it has none."""
 
 
 def read_plan(text: str, sql_check: SqlCheck = lambda _: None, name: str = "the plan") -> Plan:
@@ -70,62 +70,77 @@ def read_plan(text: str, sql_check: SqlCheck = lambda _: None, name: str = "the 
     """
     raw = read_document(name, text)
     refuse(name, _faults(raw, sql_check))
+    drain_ids = tuple(raw["snapshot"]["drain_ids"])
     return Plan(
         plan_id=raw["plan_id"],
         archive=raw["archive"],
-        snapshot=Snapshot(**{**raw["snapshot"], "drain_ids": tuple(raw["snapshot"]["drain_ids"])}),
-        groups=tuple(
-            PlannedGroup(
-                group_id=group["id"],
-                title=str(group.get("title", "")),
-                count=group.get("count") or 0,
-                action=Action(group["action"]),
-                edit=_edit(group),
-                note=group.get("note") or "",
-            )
-            for group in raw["groups"]
-        ),
+        snapshot=Snapshot(**{**raw["snapshot"], "drain_ids": drain_ids}),
+        groups=tuple(map(_group, raw["groups"])),
     )
 
 
-def _edit(group: Mapping[str, Any]) -> Edit | None:
-    patch = Patch.of(group["edit"]) if "edit" in group else None
-    expressions = group.get("set_attributes", {})
-    return Edit(patch, tuple(expressions.items())) if patch or expressions else None
+def _group(raw: Mapping[str, Any]) -> PlannedGroup:
+    return PlannedGroup(
+        group_id=raw["id"],
+        title=str(raw.get("title", "")),
+        count=raw.get("count") or 0,
+        action=Action(raw["action"]),
+        edit=_edit(raw),
+        note=raw.get("note") or "",
+    )
+
+
+def _edit(raw: Mapping[str, Any]) -> Edit | None:
+    patch = Patch.of(raw["edit"]) if "edit" in raw else None
+    expressions = raw.get("set_attributes", {})
+    if not patch and not expressions:
+        return None
+    return Edit(patch, tuple(expressions.items()))
 
 
 def _faults(raw: dict[str, Any], sql: SqlCheck) -> Iterator[Fault]:
     yield from key_faults(raw, (), _PLAN)
     yield from key_faults(raw.get("snapshot"), ("snapshot",), _SNAPSHOT)
     groups = raw.get("groups")
-    seen: set[object] = set()
-    for index, group in enumerate(groups if isinstance(groups, list) else ()):
+    if isinstance(groups, list):
+        yield from _group_faults(groups, sql)
+
+
+def _group_faults(groups: list[Any], sql: SqlCheck) -> Iterator[Fault]:
+    seen_ids: set[object] = set()
+    for index, group in enumerate(groups):
         path = ("groups", index)
         if not isinstance(group, dict) or not _is_id(group.get("id")):
             yield path, "must be a mapping with id and action"
             continue
-        if group["id"] in seen:
-            yield path, f"group {group['id']}: is in the plan twice"
-        seen.add(group["id"])
-        for place, fault in (*key_faults(group, path, _GROUP), *_edit_faults(group, path, sql)):
-            yield place, f"group {group['id']}: {fault}"
+
+        group_id = group["id"]
+        if group_id in seen_ids:
+            yield path, f"group {group_id}: is in the plan twice"
+        seen_ids.add(group_id)
+        faults = chain(key_faults(group, path, _GROUP), _edit_faults(group, path, sql))
+        for fault_path, fault in faults:
+            yield fault_path, f"group {group_id}: {fault}"
 
 
 def _edit_faults(group: Mapping[str, Any], path: Path, sql: SqlCheck) -> Iterator[Fault]:
     if "edit" in group:
+        edit_path = (*path, "edit")
         for index, fault in patch_faults(group["edit"]):
-            yield (*path, "edit", *(() if index is None else (index,))), fault
-    if "set_attributes" not in group:
-        return
-    raw, path = group["set_attributes"], (*path, "set_attributes")
+            yield edit_path if index is None else (*edit_path, index), fault
+    if "set_attributes" in group:
+        yield from _attribute_faults(group["set_attributes"], (*path, "set_attributes"), sql)
+
+
+def _attribute_faults(raw: object, path: Path, sql: SqlCheck) -> Iterator[Fault]:
     if not isinstance(raw, dict) or not raw:
         yield path, "must be a mapping of names to Spark SQL expressions"
         return
     for name, expression in raw.items():
-        wrong = name_fault(name)
-        if not wrong and isinstance(expression, str):
-            wrong = sql(expression)
-        elif not wrong and expression is not None:
-            wrong = f"{expression!r}: must be Spark SQL as text, e.g. \"'{expression}'\", or null"
-        if wrong:
-            yield (*path, name), wrong
+        fault = name_fault(name)
+        if not fault and isinstance(expression, str):
+            fault = sql(expression)
+        elif not fault and expression is not None:
+            fault = f"{expression!r}: must be Spark SQL as text, e.g. \"'{expression}'\", or null"
+        if fault:
+            yield (*path, name), fault

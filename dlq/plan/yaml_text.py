@@ -1,4 +1,4 @@
-"""YAML that people edit: what it says, what is wrong with it and where. Pure.
+"""YAML that people edit: read its values, and find its faults and their places. Pure.
 
 A place is written like ``groups[2].action``.
 """
@@ -19,12 +19,12 @@ Path = tuple[str | int, ...]
 """Keys, and indexes from 0, from the document's root to a value."""
 
 Fault = tuple[Path, str]
-"""A path, and what is wrong there."""
+"""A path, and the fault there."""
 
 Keys = Mapping[str, tuple[Callable[[Any], bool], str] | None]
 """The keys of a mapping: the check of each value and its rule, None for a key that is not checked.
 
-A check gets None where the key is missing.
+A check gets None if the key is missing.
 """
 
 _FORMAT = 1
@@ -33,7 +33,7 @@ _EDIT = "edit"
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses aliases: a few can stand for a billion values, or for a value within itself."""
+    """Refuses aliases: a few can mean a billion values, or a value within itself."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
@@ -45,15 +45,16 @@ class _Loader(yaml.SafeLoader):
 def read_document(name: str, text: str) -> dict[str, Any]:
     """Read a document of format 1.
 
-    What is below a key ``edit`` is read as ``json_text.read_json`` would. What YAML reads otherwise
-    is refused there: ``no`` is false, ``010`` is 8, ``1e3`` is text, ``2026-11-21`` a date.
+    Values below a key ``edit`` are read like ``json_text.read_json`` reads them. Values that YAML
+    reads in another way are refused there: ``no`` is false, ``010`` is 8, ``1e3`` is text,
+    ``2026-11-21`` is a date.
 
     Raises:
-        InputError: the text is not YAML, or is no mapping with ``version: 1``, or it has an alias,
-            a repeated key, a key that is not text, or a tag of its own.
+        InputError: the text is not YAML, or is not a mapping with ``version: 1``, or it has an
+            alias, a repeated key, a key that is not text, or a tag of its own.
     """
     try:
-        # Not with libyaml, which ends the process where a text is nested too deeply.
+        # Not with libyaml: it ends the process if a text is nested too deeply.
         root = yaml.compose(text, Loader=_Loader)
         value = _value(root) if root else None
     except yaml.YAMLError as error:
@@ -63,6 +64,7 @@ def read_document(name: str, text: str) -> dict[str, Any]:
         raise InputError(f"{name}: {where}{what}{getattr(error, 'problem', '')}") from error
     except RecursionError as error:
         raise InputError(f"{name}: is nested too deeply") from error
+
     if not isinstance(value, dict):
         raise InputError(f"{name}: must be a mapping of keys to values")
     version = value.get("version")
@@ -72,17 +74,24 @@ def read_document(name: str, text: str) -> dict[str, Any]:
 
 
 def refuse(name: str, faults: Iterable[Fault]) -> None:
-    """Raise an InputError that names each fault's place in the file *name*, if there are any."""
+    """If there are faults, raise an InputError that names the place of each in the file *name*."""
     lines = [f"{name} has faults:"]
     for path, fault in faults:
-        steps = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in path)
-        lines.append(f"  {steps.removeprefix('.')}: {fault}")
+        lines.append(f"  {_place(path)}: {fault}")
     if len(lines) > 1:
         raise InputError("\n".join(lines))
 
 
+def _place(path: Path) -> str:
+    """Write a path like ``groups[2].action``."""
+    place = ""
+    for step in path:
+        place += f"[{step}]" if isinstance(step, int) else f".{step}"
+    return place.removeprefix(".")
+
+
 def key_faults(raw: object, path: Path, keys: Keys) -> Iterator[Fault]:
-    """Find what is wrong with the keys and values of the mapping *raw* at *path*."""
+    """Find the faults of the keys and values of the mapping *raw* at *path*."""
     if not isinstance(raw, dict):
         yield path, f"must be a mapping with {', '.join(keys)}"
         return
@@ -91,14 +100,20 @@ def key_faults(raw: object, path: Path, keys: Keys) -> Iterator[Fault]:
             close = difflib.get_close_matches(key, keys, 1)
             hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(keys)}"
             yield (*path, key), f"is not known; {hint}"
-    for key, check in keys.items():
-        if check and not check[0](raw.get(key)):
-            yield (*path, key), f"{reprlib.repr(raw.get(key))}: must be {check[1]}"
+
+    for key, checked in keys.items():
+        if checked is None:
+            continue
+        is_valid, rule = checked
+        if not is_valid(raw.get(key)):
+            yield (*path, key), f"{reprlib.repr(raw.get(key))}: must be {rule}"
 
 
-def _value(node: Any, *, is_json: bool = False) -> Any:  # noqa: ANN401 - whatever YAML holds
+def _value(node: Any, *, is_json: bool = False) -> Any:  # noqa: ANN401 - any value of YAML
+    """Return the value of a node; *is_json* below a key ``edit``."""
     if isinstance(node, yaml.SequenceNode):
-        return [_value(item, is_json=is_json) for item in node.value]
+        return [_value(element, is_json=is_json) for element in node.value]
+
     if isinstance(node, yaml.MappingNode):
         values: dict[str, Any] = {}
         for key, value in node.value:
@@ -109,6 +124,7 @@ def _value(node: Any, *, is_json: bool = False) -> Any:  # noqa: ANN401 - whatev
                 raise ConstructorError(None, None, fault, key.start_mark)
             values[key.value] = _value(value, is_json=is_json or key.value == _EDIT)
         return values
+
     try:
         return _json_scalar(node) if is_json else SafeConstructor().construct_object(node)
     except ValueError as error:
@@ -116,13 +132,17 @@ def _value(node: Any, *, is_json: bool = False) -> Any:  # noqa: ANN401 - whatev
 
 
 def _json_scalar(node: yaml.ScalarNode) -> Json:
+    """Return the value of a scalar that YAML and JSON read alike."""
+    text = str(node.value)
     value: Json = node.value
-    text, is_text = str(value), node.tag == f"{_TAG}str"
-    is_json = False
+    is_text_in_json = True
     if not node.style:
         with suppress(JsonTextError):
-            value, is_json = read_json(text or "null"), True
-    if is_json == is_text:
+            value = read_json(text or "null")
+            is_text_in_json = False
+
+    is_text_in_yaml = node.tag == f"{_TAG}str"
+    if is_text_in_json != is_text_in_yaml:
         raise ValueError(
             f"{text}: not read alike by YAML and JSON; quote it if it is text, else write it as "
             "both do: true, false, null, 12, 1.5, 1.0e+3"
