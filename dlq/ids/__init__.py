@@ -3,12 +3,12 @@
 A table has one row for each message of a plan. Its columns are named in ``columns``. Each module is
 one rule, and each rule is a function of its arguments alone:
 
-- ``origins``: which queue a message came from, and what forbids to send it;
-- ``room``: whether a message can carry what a redrive adds;
-- ``dispositions``: what a run does with each message, or why it does nothing;
-- ``order``: what order means in a FIFO message group: waiting, whole groups, positions; which
-  messages are claimed together;
-- ``limit``: which messages make work under ``--limit``;
-- ``steps``: which messages a step of a ramp takes;
-- ``counts``: how many messages have which disposition, and what hinders them.
+- ``origins``: the queue that a message came from, and whether it forbids to send the message;
+- ``room``: whether a message can carry the attributes that a redrive adds;
+- ``dispositions``: the action of a run for each message, or the reason for no action;
+- ``order``: the order in a FIFO message group: waiting, whole groups, positions; also the chunks of
+  messages that are claimed together;
+- ``limit``: the messages that are acted on under ``--limit``;
+- ``steps``: the messages of a step of a ramp;
+- ``counts``: the number of messages by disposition, and the causes of problems.
 """

@@ -1,4 +1,4 @@
-"""The columns of a table of messages, and how to read and change them."""
+"""The columns of a table of messages, and functions to read and change them."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -18,41 +18,41 @@ PARKED_QUEUE = "parked_queue"
 """Account and name of the parked queue that a message was drained from, such as ``1234/parked``."""
 
 DESTINATION = "destination"
-"""URL of the queue that a message goes to; null where it must go nowhere."""
+"""URL of the queue that a message goes to; null if it must not be sent."""
 
 DISPOSITION = "disposition"
 """A ``Disposition``, as a dictionary of all of them: see ``disposition_column``."""
 
 DETAIL = "detail"
-"""Which queue, source, message or fault is in the way of a message; null if none is."""
+"""The queue, source, message or fault that blocks a message; null if none does."""
 
 HINDRANCE = "hindrance"
 """The ``Disposition`` of a message that must not be sent because of its queues; null for none."""
 
 HINDRANCE_DETAIL = "hindrance_detail"
-"""The queue that the hindrance is about; null where there is none, or nobody knows it."""
+"""The queue that the hindrance is about; null if there is none, or if it is not known."""
 
 HAS_ROOM = "has_room"
-"""Whether a message can carry what a redrive adds to it."""
+"""Whether a message can carry the attributes that a redrive adds to it."""
 
 SIZE_BYTES = "size_bytes"
-"""What body and attributes of a message take, without what we add."""
+"""Size of the body and the attributes of a message, without the attributes of this product."""
 
 SELECTED = "selected"
-"""Whether the condition of this run takes a message."""
+"""Whether the condition of this run selects a message."""
 
 STATE = "state"
-"""What the ledgers of all plans say of a message; null for nothing."""
+"""The state of a message by the ledgers of all plans; null for none."""
 
 EDIT_FAULT = "edit_fault"
 """Why a message cannot be edited; null if it can, or if its group has no edit."""
 
 _CODES = {disposition: code for code, disposition in enumerate(Disposition)}
-_NAMES = pa.array([str(disposition) for disposition in Disposition], pa.string())
+_NAMES = pa.array(map(str, Disposition), pa.string())
 
 
 def code_of(disposition: Disposition) -> int:
-    """Return the number that stands for a disposition in ``disposition_codes``."""
+    """Return the number of a disposition in ``disposition_codes``."""
     return _CODES[disposition]
 
 
@@ -69,21 +69,21 @@ def with_disposition_codes(rows: pa.Table, codes: npt.NDArray[np.int8]) -> pa.Ta
 
 
 def have_disposition(rows: pa.Table, dispositions: Collection[Disposition]) -> Mask:
-    """Return of each row whether its disposition is one of these."""
-    codes = [code_of(disposition) for disposition in dispositions]
+    """Return for each row whether its disposition is one of these."""
+    codes = list(map(code_of, dispositions))
     return np.isin(disposition_codes(rows), codes)
 
 
 def with_column(rows: pa.Table, name: str, column: Any) -> pa.Table:  # noqa: ANN401 - Arrow's
     """Return *rows* with this column in place of that of the same name, else as the last one."""
-    place = rows.schema.get_field_index(name)
-    if place < 0:
+    index = rows.schema.get_field_index(name)
+    if index < 0:
         return rows.append_column(name, column)
-    return rows.set_column(place, name, column)
+    return rows.set_column(index, name, column)
 
 
 def numbered_values(column: Any) -> Numbers:  # noqa: ANN401 - an Arrow column
-    """Number the values of a column from 0, equal ones alike; null is -1."""
+    """Number the values of a column from 0, equal ones with the same number; null is -1."""
     values: Any = combined(column)
     if not pa.types.is_dictionary(values.type):
         values = values.dictionary_encode()
@@ -92,15 +92,15 @@ def numbered_values(column: Any) -> Numbers:  # noqa: ANN401 - an Arrow column
 
 
 def values_among(column: Any, wanted: Collection[str]) -> Mask:  # noqa: ANN401 - an Arrow column
-    """Return of each value whether it is one of *wanted*; null is not."""
+    """Return for each value whether it is one of *wanted*; null is not."""
     matches: Any = combined(pc.is_in(column, value_set=pa.array(list(wanted), pa.string())))
     return np.asarray(matches.to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
 def flags(column: Any) -> Mask:  # noqa: ANN401 - an Arrow column
     """Return a column of truth values as an array; null is false."""
-    known: Any = combined(pc.fill_null(column, False))  # noqa: FBT003 - a value
-    return np.asarray(known.to_numpy(zero_copy_only=False), dtype=np.bool_)
+    filled: Any = combined(pc.fill_null(column, False))  # noqa: FBT003 - a value
+    return np.asarray(filled.to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
 def texts_of(column: Any) -> list[str]:  # noqa: ANN401 - an Arrow column
@@ -110,13 +110,12 @@ def texts_of(column: Any) -> list[str]:  # noqa: ANN401 - an Arrow column
 
 
 def arrow(values: npt.NDArray[Any], mask: Mask | None = None) -> Any:  # noqa: ANN401 - Arrow's
-    """Return an array as Arrow's; null where *mask* is true."""
+    """Return an array as an Arrow array; null where *mask* is true."""
     return pa.array(values, mask=mask)
 
 
 def in_order_of(keys: Mapping[str, Any]) -> Numbers:
     """Return the numbers of the rows, sorted by all *keys*, columns without nulls, ascending."""
     table: Any = pa.table(dict(keys))
-    names = list(keys)
-    order: Any = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in names])
+    order: Any = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in keys])
     return np.asarray(order.to_numpy(), dtype=np.int64)

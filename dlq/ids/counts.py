@@ -1,4 +1,4 @@
-"""How many messages have which disposition, and what hinders them."""
+"""Counts of messages by disposition, and the causes of problems."""
 
 from typing import Any, NamedTuple
 
@@ -15,16 +15,17 @@ from dlq.ids.columns import (
 )
 
 _MOST_CAUSES = 5
-"""So many causes of one problem are named."""
+"""This many causes of one problem are named."""
 
 
 class Cause(NamedTuple):
-    """What hinders some messages.
+    """Cause of a problem of some messages.
 
     Attributes:
-        detail: the queue, source, message or fault that is in the way; empty for all other causes
-            of this problem, which are too many to name, and where there is nothing to add.
-        number: how many messages it hinders.
+        disposition: the problem.
+        detail: the queue, source, message or fault that blocks them; empty if there is none, and
+            for the sum of all causes that are not named.
+        number: of these messages.
         examples: the first of their ids.
     """
 
@@ -35,7 +36,7 @@ class Cause(NamedTuple):
 
 
 def counted_by(rows: pa.Table, *columns: str) -> list[dict[str, Any]]:
-    """Count the rows by the values of *columns*: a dictionary each, with ``count``."""
+    """Count the rows by the values of *columns*; return a dictionary with ``count`` for each."""
     if not rows.num_rows:
         return []
     counted = rows.select(list(columns)).group_by(list(columns)).aggregate([([], "count_all")])
@@ -43,14 +44,15 @@ def counted_by(rows: pa.Table, *columns: str) -> list[dict[str, Any]]:
 
 
 def causes_of_problems(rows: pa.Table, examples: int) -> list[Cause]:
-    """Return what hinders the messages that the plan wants settled, by problem.
+    """Return why messages that the plan wants settled are not, by problem.
 
-    Of each problem the five causes with most messages are named, with so many *examples*; a last
-    entry counts the messages of all its other causes.
+    The five causes of each problem with most messages are named, with this many *examples*. Behind
+    all these comes, for each problem, the number of messages of its other causes.
     """
     problems = [disposition for disposition in Disposition if disposition.is_problem]
     hindered = rows.filter(pa.array(have_disposition(rows, problems)))
     hindered = hindered.select(["message_id", DISPOSITION, DETAIL])
+
     causes = list[Cause]()
     others = list[Cause]()
     for disposition in problems:
@@ -59,19 +61,21 @@ def causes_of_problems(rows: pa.Table, examples: int) -> list[Cause]:
             continue
         named = _largest_causes(of_problem, disposition, examples)
         causes += named
-        left = of_problem.num_rows - sum(cause.number for cause in named)
-        if left:
-            others.append(Cause(disposition, "", left))
-    return (
-        sorted(causes, key=lambda cause: (cause.disposition, -cause.number, cause.detail)) + others
-    )
+        other_messages = of_problem.num_rows - sum(cause.number for cause in named)
+        if other_messages:
+            others.append(Cause(disposition, "", other_messages))
+
+    causes.sort(key=lambda cause: (cause.disposition, -cause.number, cause.detail))
+    return causes + others
 
 
 def _largest_causes(rows: pa.Table, disposition: Disposition, examples: int) -> list[Cause]:
+    """Return the causes with most messages; *rows* are the messages of one problem."""
     counted = rows.group_by([DETAIL]).aggregate([([], "count_all")])
     details: Any = counted[DETAIL]
     keys = {"least": pc.negate(counted["count_all"]), "detail": pc.fill_null(details, "")}
     largest = in_order_of(keys)[:_MOST_CAUSES]
+
     causes = []
     for row in counted.take(arrow(largest)).to_pylist():
         ids = _first_ids(rows, row[DETAIL], examples)
@@ -80,6 +84,7 @@ def _largest_causes(rows: pa.Table, disposition: Disposition, examples: int) -> 
 
 
 def _first_ids(rows: pa.Table, detail: str | None, number: int) -> tuple[str, ...]:
+    """Return the smallest *number* ids of messages with this detail, sorted."""
     column: Any = rows[DETAIL]
     has_detail = pc.is_null(column) if detail is None else pc.equal(column, pa.scalar(detail))
     ids: Any = rows["message_id"].filter(has_detail)

@@ -1,4 +1,4 @@
-"""What a run does with each message of a plan, or why it does nothing."""
+"""The disposition of each message of a plan: the action of a run, or the reason for none."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -26,15 +26,15 @@ from dlq.ids.columns import (
 )
 
 RULE_COLUMNS = (STATE, SELECTED, HAS_ROOM, HINDRANCE, HINDRANCE_DETAIL, EDIT_FAULT)
-"""What decides about a message, beside ``group_id``, ``message_group_id`` and ``DESTINATION``."""
+"""Columns for the decision, beside ``group_id``, ``message_group_id`` and ``DESTINATION``."""
 
 _HINDRANCES = (Disposition.OTHER_PARKED_QUEUE, Disposition.FOREIGN, Disposition.UNKNOWN_SOURCE)
 
 
 def with_states(rows: pa.Table, states: pa.Table) -> pa.Table:
-    """Add ``STATE`` to each of *rows*; *states* has ``message_id`` once each, and ``state``."""
-    places = pc.index_in(rows["message_id"], value_set=combined(states["message_id"]))
-    state: Any = pc.take(combined(states[STATE]), combined(places))
+    """Add ``STATE`` to *rows*; *states* has ``state`` and ``message_id``, each id once."""
+    indices = pc.index_in(rows["message_id"], value_set=combined(states["message_id"]))
+    state: Any = pc.take(combined(states[STATE]), combined(indices))
     return with_column(rows, STATE, state.dictionary_encode())
 
 
@@ -47,16 +47,15 @@ def with_dispositions(
     requires_room: bool = False,
     stopped: Collection[str] = (),
 ) -> pa.Table:
-    """Put disposition and ``DETAIL`` in place of ``RULE_COLUMNS``: the first rule that fits holds.
+    """Replace ``RULE_COLUMNS`` by disposition and ``DETAIL``: the first rule that fits holds.
 
-    ``DESTINATION`` stays only where nothing hinders the message. ``order.with_waiting`` then finds
-    those that wait, which needs all rows.
+    Afterwards ``order.with_waiting`` finds the messages that wait, which needs all rows.
 
     Args:
         rows: the whole plan, with ``RULE_COLUMNS``.
         actions: by group id; other groups are left. None sends every group.
         to_fifo: a FIFO destination takes no message without a message group.
-        in_doubt: see ``SendRequest``. A discard settles what is in doubt in any case.
+        in_doubt: see ``SendRequest``. A discard settles a message in doubt in any case.
         requires_room: whether a message that cannot carry its plan's id is left.
         stopped: ids of groups of which nothing is sent until a person decides again.
     """
@@ -74,7 +73,8 @@ def with_dispositions(
         (Disposition.LEAVE, ~is_acted_on),
         (Disposition.NOT_SELECTED, ~flags(rows[SELECTED])),
     ]
-    rules += [(hindrance, values_among(rows[HINDRANCE], [hindrance])) for hindrance in _HINDRANCES]
+    for hindrance in _HINDRANCES:
+        rules.append((hindrance, values_among(rows[HINDRANCE], [hindrance])))
     rules += [
         (Disposition.BUSY, values_among(rows[STATE], ["busy"])),
         (Disposition.DISCARD, is_discarded),
@@ -86,7 +86,7 @@ def with_dispositions(
     ]
     codes = _first_that_fits(rules, rows.num_rows)
 
-    is_hindered = np.isin(codes, [code_of(hindrance) for hindrance in _HINDRANCES])
+    is_hindered = np.isin(codes, list(map(code_of, _HINDRANCES)))
     is_faulty = codes == code_of(Disposition.EDIT_FAILED)
     detail = _texts_where(is_hindered, rows[HINDRANCE_DETAIL], is_faulty, rows[EDIT_FAULT])
 
@@ -107,6 +107,7 @@ def _have_action(
     actions: Mapping[str, str] | None,
     wanted: str,
 ) -> Mask:
+    """Return for each message whether its group has this action."""
     if actions is None:
         return np.full(len(group_ids), wanted == "redrive")
     groups = [group_id for group_id, action in actions.items() if action == wanted]
@@ -114,7 +115,7 @@ def _have_action(
 
 
 def _texts_where(first: Mask, of_first: Any, second: Mask, of_second: Any) -> Any:  # noqa: ANN401
-    """Return the one text where *first* holds, the other one where *second* does, else null."""
+    """Return the text *of_first* where *first* is true, else *of_second* where *second* is."""
     nothing = pa.scalar(None, pa.string())
     texts = pc.if_else(pa.array(second), of_second.cast(pa.string()), nothing)
     return combined(pc.if_else(pa.array(first), of_first.cast(pa.string()), texts))

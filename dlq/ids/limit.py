@@ -1,4 +1,4 @@
-"""Which messages make work where an operator limits their number."""
+"""The messages that a run acts on if an operator limits their number."""
 
 from typing import Any
 
@@ -21,10 +21,10 @@ from dlq.ids.columns import (
 
 
 def limited(rows: pa.Table, limit: int, *, to_fifo: bool) -> pa.Table:
-    """Let at most *limit* messages make work: the first by ``POSITION``.
+    """Mark the messages over the *limit*: the first ones by ``POSITION`` are acted on.
 
-    On FIFO whole message groups, in the order of their first messages. A group of more than *limit*
-    messages does not go; the others behind it may. Elsewhere each message is a group.
+    On FIFO the limit takes whole message groups, in the order of their first messages. A group of
+    more than *limit* messages is left; groups behind it may go. Elsewhere each message is a group.
     """
     keys: Any = rows["message_id"]
     if to_fifo:
@@ -42,7 +42,7 @@ def limited(rows: pa.Table, limit: int, *, to_fifo: bool) -> pa.Table:
 
 
 def _in_order_of_position(rows: pa.Table, keys: Any, work: Numbers) -> Numbers:  # noqa: ANN401
-    """Return the places in *work*, sorted by the position of the messages, then by key."""
+    """Return the indices in *work*, sorted by the position of the messages, then by key."""
     columns: dict[str, Any] = {name: rows[name].take(arrow(work)) for name in POSITION}
     columns["unit"] = columns["unit"].cast(pa.string())
     columns["key"] = keys.take(arrow(work))
@@ -52,15 +52,19 @@ def _in_order_of_position(rows: pa.Table, keys: Any, work: Numbers) -> Numbers: 
 def _groups_within(groups: Numbers, in_order: Numbers, limit: int) -> Numbers:
     """Return the groups that go: each small enough, and with those before it within the limit.
 
-    *groups* has the group of each message, *in_order* the places of the messages in their order.
+    *groups* has the group of each message, *in_order* the indices of the messages in their order.
     """
-    different, first_places, sizes = np.unique(
+    unique_groups, first_indices, sizes = np.unique(
         groups[in_order], return_index=True, return_counts=True
     )
-    in_order_of_first = np.argsort(first_places)
-    different, sizes = different[in_order_of_first], sizes[in_order_of_first]
+    by_first_message = np.argsort(first_indices)
+    unique_groups = unique_groups[by_first_message]
+    sizes = sizes[by_first_message]
 
     is_small_enough = sizes <= limit
-    different, sizes = different[is_small_enough], sizes[is_small_enough]
-    # The first group that is too many ends it: smaller ones behind it do not fill the gap.
-    return np.asarray(different[np.cumsum(sizes) <= limit], dtype=np.int64)
+    unique_groups = unique_groups[is_small_enough]
+    sizes = sizes[is_small_enough]
+
+    # The first group over the limit is the end: smaller ones behind it do not fill the gap.
+    is_within = np.cumsum(sizes) <= limit
+    return np.asarray(unique_groups[is_within], dtype=np.int64)

@@ -1,8 +1,9 @@
-"""What order means, of messages in a FIFO message group, and which messages are claimed together.
+"""The order of messages in a FIFO message group, and the chunks of messages claimed together.
 
 Within one parked queue and one message group, messages go in the order in which SQS received them.
-So a message that stays keeps those behind it, and a group is chosen as a whole or not at all.
-Messages without a message group have no order. A *lane* is one message group of one parked queue.
+So a message that stays keeps those behind it, and a condition takes a group as a whole or not at
+all. Messages without a message group have no order. A *lane* is one message group of one parked
+queue.
 """
 
 from hashlib import sha256
@@ -45,19 +46,19 @@ _BEFORE_ALL_TIMES = -(2**63)
 def lanes_of(rows: pa.Table) -> Numbers:
     """Number the lanes from 0; -1 for messages without a message group."""
     groups = numbered_values(rows["message_group_id"])
-    queues = numbered_values(rows[PARKED_QUEUE]) + 1  # Not recorded is 0.
+    queues = numbered_values(rows[PARKED_QUEUE]) + 1  # A queue that is not recorded is 0.
     lanes = queues * (groups.max(initial=0) + 1) + groups
     return np.where(groups < 0, _NO_LANE, lanes)
 
 
 def in_order_of_arrival(rows: pa.Table, shares: Numbers) -> Numbers:
-    """Return the numbers of the rows, by share, and within one as SQS received the messages.
+    """Return the numbers of the rows, by share, within a share in the order of arrival at SQS.
 
     Sequence numbers are decimal digits without leading zeros, so the longer one is greater.
-    Messages of standard queues have none and are sorted by time and id. Rows whose share is
-    negative are left out.
+    Messages of standard queues have none and are sorted by time and id. Rows with a negative share
+    are left out.
     """
-    # What is not known is before all that is.
+    # Unknown values come before all others.
     sequence_numbers: Any = rows["sequence_number"]
     digits: Any = pc.utf8_length(sequence_numbers)
     sent_at: Any = rows["sent_at"].cast(pa.int64())
@@ -75,10 +76,11 @@ def in_order_of_arrival(rows: pa.Table, shares: Numbers) -> Numbers:
 
 
 def with_waiting(rows: pa.Table, elsewhere: pa.Table | None = None) -> pa.Table:
-    """Let each message wait that is behind one of its lane that stays.
+    """Mark a message as waiting if an earlier message of its lane stays.
 
-    A message stays that is neither sent nor discarded nor restored, now or before: one that the
-    plan leaves, one that cannot be sent, one of another plan. ``DETAIL`` names the first such one.
+    A message stays if it is neither sent nor discarded nor restored, now or before: one that the
+    plan leaves, one that cannot be sent, one of another plan. ``DETAIL`` of a waiting message is
+    the id of the first message that stays in its lane.
 
     ==  =============  ============  ===========================
     id  message group  disposition   result
@@ -95,29 +97,29 @@ def with_waiting(rows: pa.Table, elsewhere: pa.Table | None = None) -> pa.Table:
 
     Args:
         rows: the plan's messages with their dispositions, in any order.
-        elsewhere: ``ORDER_COLUMNS`` and ``PARKED_QUEUE`` of the archive's other messages that
-            nobody has decided about; None where there is none. They stay.
+        elsewhere: ``ORDER_COLUMNS`` and ``PARKED_QUEUE`` of the archive's other pending messages;
+            None if there is none. They stay.
     """
-    everything = _order_columns(rows)
+    all_rows = _order_columns(rows)
     stays = ~have_disposition(rows, _PASSES)
     if elsewhere is not None:
-        everything = pa.concat_tables([everything, _order_columns(elsewhere)]).unify_dictionaries()
+        all_rows = pa.concat_tables([all_rows, _order_columns(elsewhere)]).unify_dictionaries()
         stays = np.concatenate([stays, np.ones(elsewhere.num_rows, dtype=np.bool_)])
 
-    blockers = _first_that_stays_before(everything, stays)[: rows.num_rows]
+    blockers = _first_that_stays_before(all_rows, stays)[: rows.num_rows]
     is_blocked = blockers >= 0
     waits = is_blocked & have_disposition(rows, [Disposition.SEND])
 
     codes = disposition_codes(rows)
     codes[waits] = code_of(Disposition.WAITS)
-    numbers = arrow(blockers, mask=~waits)
-    blocking_ids = pc.take(combined(everything["message_id"]), numbers)
+    blockers_of_waiting = arrow(blockers, mask=~waits)
+    blocking_ids = pc.take(combined(all_rows["message_id"]), blockers_of_waiting)
     detail = combined(pc.coalesce(blocking_ids, rows[DETAIL]))
     return with_column(with_disposition_codes(rows, codes), DETAIL, detail)
 
 
 def _order_columns(rows: pa.Table) -> pa.Table:
-    """Return the columns that order needs, of the same types for all rows."""
+    """Return the columns that decide the order, of the same types for all rows."""
     columns = rows.select(list(_LANE_COLUMNS))
     return with_column(columns, PARKED_QUEUE, columns[PARKED_QUEUE].cast(pa.string()))
 
@@ -125,7 +127,13 @@ def _order_columns(rows: pa.Table) -> pa.Table:
 def _first_that_stays_before(rows: pa.Table, stays: Mask) -> Numbers:
     """Return for each row the number of the first row of its lane that stays, if it is earlier.
 
-    -1 where no earlier message of the lane stays.
+    -1 if no earlier row of the lane stays. Example of one lane, already in its order:
+
+    ======  ==  ==  ===  ==  ===
+    place    0   1    2   3    4
+    stays   no  no  yes  no  yes
+    result  -1  -1   -1   2    2
+    ======  ==  ==  ===  ==  ===
     """
     lanes = lanes_of(rows)
     order = in_order_of_arrival(rows, lanes)
@@ -135,7 +143,7 @@ def _first_that_stays_before(rows: pa.Table, stays: Mask) -> Numbers:
 
     starts, lengths = runs_of(lanes[order])
     places = np.arange(len(order))
-    # A place behind all others means: none stays.
+    # If none stays, the place is behind all others.
     places_that_stay = np.where(stays[order], places, len(order))
     first_of_lane = np.minimum.reduceat(places_that_stay, starts)
     first = np.repeat(first_of_lane, lengths)
@@ -146,7 +154,7 @@ def _first_that_stays_before(rows: pa.Table, stays: Mask) -> Numbers:
 
 
 def runs_of(numbers: Numbers) -> tuple[Numbers, Numbers]:
-    """Return where each run of equal numbers begins, and how long it is."""
+    """Return the start and the length of each run of equal numbers."""
     changes = np.flatnonzero(np.diff(numbers)) + 1
     starts = np.concatenate([[0], changes]).astype(np.int64)
     if not len(numbers):
@@ -156,7 +164,7 @@ def runs_of(numbers: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def keep_groups_whole(rows: pa.Table) -> pa.Table:
-    """Leave the message groups of which a run's condition takes only a part."""
+    """Leave the message groups of which a run's condition selects only a part."""
     groups = numbered_values(rows["message_group_id"])
     is_left_out = have_disposition(rows, [Disposition.NOT_SELECTED])
     split_groups = np.unique(groups[is_left_out & (groups >= 0)])
@@ -170,9 +178,9 @@ def keep_groups_whole(rows: pa.Table) -> pa.Table:
 def with_positions(rows: pa.Table, units: int | None) -> pa.Table:
     """Add ``unit`` and ``position``: null for messages without a message group.
 
-    Each of so many *units* is a share of the message groups, by a hash of their ids; *units* is
-    None where no message needs an order. A position is the place in the unit, from 0, as SQS
-    received the messages.
+    A unit is a share of the message groups, by a hash of their ids; *units* is the number of units,
+    None if no message needs an order. A position is the place in the unit, from 0, in the order of
+    arrival at SQS.
     """
     if units is None:
         rows = with_column(rows, "unit", pa.nulls(rows.num_rows, pa.string()))
@@ -193,15 +201,15 @@ def with_positions(rows: pa.Table, units: int | None) -> pa.Table:
 def with_chunks(positioned: pa.Table, chunks: int) -> pa.Table:
     """Complete ``POSITION`` of rows with ``unit`` and ``position``, see ``with_positions``.
 
-    Messages with a position are in chunks of 100, in their order. The others are spread over so
-    many *chunks* by a hash of their id, and have no order: their position is 0.
+    Messages with a position are in chunks of 100, in their order. The others have no order: a hash
+    of their id spreads them over this many *chunks*, and their position is 0.
     """
-    known: Any = positioned["position"]
-    filled: Any = combined(pc.fill_null(known, 0))
+    positions_or_null: Any = positioned["position"]
+    filled: Any = combined(pc.fill_null(positions_or_null, 0))
     positions = filled.to_numpy().astype(np.int64)
     chunk = positions // CHUNK_MESSAGES
 
-    is_hashed = ~flags(pc.is_valid(known))
+    is_hashed = ~flags(pc.is_valid(positions_or_null))
     hashed_ids: Any = positioned["message_id"].filter(arrow(is_hashed))
     chunk[is_hashed] = _hashed(hashed_ids.to_pylist(), chunks)
 
@@ -221,8 +229,9 @@ def _hashed(message_ids: list[str], chunks: int) -> Numbers:
 
 
 def _shares_of_groups(rows: pa.Table, units: int) -> Numbers:
-    """Return which share of the message groups each message's group is in; -1 for no group."""
+    """Return the share of each message's group among the message groups; -1 for no group."""
     groups: Any = combined(rows["message_group_id"]).dictionary_encode()
-    of_groups = [crc32(group.encode()) % units for group in groups.dictionary.to_pylist()]
-    shares = np.array([*of_groups, -1], dtype=np.int64)  # No group is number -1: the last one.
-    return shares[numbered_values(groups)]
+    shares = [crc32(group.encode()) % units for group in groups.dictionary.to_pylist()]
+    # A message without a group has the number -1, which is the last element.
+    shares.append(-1)
+    return np.array(shares, dtype=np.int64)[numbered_values(groups)]

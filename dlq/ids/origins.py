@@ -1,8 +1,11 @@
-"""Which queue a message came from first, and what that forbids.
+"""The queue that a message came from first, and whether it forbids to send the message.
 
-A message must not go to a queue that it did not come from. What its own context says comes first.
-Without it, what SQS noted when it moved the message counts. A message without either was parked
-unchanged, or by SQS: it is the destination's only where no other queue uses that dead-letter queue.
+A message must not go to a queue that it did not come from. The source is, in this order:
+
+1. The queue in the message's own context.
+2. The queue that SQS noted when it moved the message.
+3. Without either, the message was parked unchanged, or by SQS. It is from the destination only if
+   no other queue uses that dead-letter queue.
 """
 
 from collections.abc import Mapping
@@ -29,21 +32,21 @@ from dlq_replay.rules.policy import MAX_MESSAGE_BYTES
 from dlq_replay.wire.addresses import QueueAddress
 
 SOURCE_COLUMNS = ("parked_reason", "source_queue", "source_arn", "first_seen_at", "plan_id")
-"""Columns of the archive that tell which queue a message came from first."""
+"""Columns of the archive that tell the queue that a message came from first."""
 
 ORIGIN_COLUMNS = (*SOURCE_COLUMNS, "queue_url")
-"""What ``with_origins`` needs of a message."""
+"""Columns of the archive that ``with_origins`` needs."""
 
 _REASON_FOREIGN = "foreign_source"
 _NOT_RECORDED = "not recorded"
 
 
 class Origin(NamedTuple):
-    """What an archived message says of where it came from.
+    """Origin of an archived message, as recorded.
 
     Attributes:
         parked_queue: account and name of the queue that it was drained from; None: not recorded.
-        source_queue: name of its source queue, as its own context says; None: it does not say.
+        source_queue: name of its source queue in its own context; None: it has none.
         moved_from: name of the queue that SQS moved it from; None: SQS did not move it.
         has_context: whether the replay function or a redrive wrote anything into it.
         was_foreign: whether the replay function parked it because of its source.
@@ -57,11 +60,11 @@ class Origin(NamedTuple):
 
 
 class Passage(NamedTuple):
-    """Where a message may go.
+    """Destination of a message, or the reason why it must not be sent.
 
     Attributes:
-        hindrance: why it must not be sent; None if it may.
-        detail: the queue that the hindrance is about; None if no queue is known to be.
+        hindrance: the reason; None if it may be sent.
+        detail: the queue that the hindrance is about; None if it is not known.
         destination: URL of the queue that it goes to; None if it must not be sent.
     """
 
@@ -72,18 +75,18 @@ class Passage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Queues:
-    """Which queues a run is about, and what that says of each message.
+    """The queues of a run, and the rule by which each message gets its destination.
 
     Attributes:
         destination: URL of the queue that messages go to.
-        parked: URL of the parked queue whose messages the run acts on; None where the archive has
+        parked: URL of the parked queue whose messages the run acts on; None if the archive has
             messages of one parked queue alone.
-        is_named: whether the operator named the destination for every message that is not known to
-            be foreign. Otherwise it stands for the source of messages that do not name theirs.
-        sources: by name, the URLs of the queues whose messages are redriven there; *destination* is
+        is_named: whether the operator named the destination, for every message that is not known to
+            be foreign. Otherwise it is the source of messages that do not name theirs.
+        sources: the URLs of the queues whose messages are redriven there, by name; *destination* is
             always one of them.
         dead_letter_queue: name of the destination's dead-letter queue; None for none.
-        max_message_bytes: how large a copy may be in any queue on its way until it is parked again.
+        max_message_bytes: the largest copy that fits in every queue until it is parked again.
         is_shared: whether other queues than the destination use its dead-letter queue, or might.
         includes_foreign: whether messages of other and of unknown sources go, too.
     """
@@ -103,77 +106,86 @@ class Queues:
         return QueueAddress.from_url(self.destination).is_fifo
 
     def passage_of(self, origin: Origin) -> Passage:
-        """Return where a message of this origin may go."""
+        """Return the destination of a message of this origin, or why it must not be sent."""
         if not self._is_of_parked_queue(origin):
             other = origin.parked_queue or _NOT_RECORDED
-            return Passage(Disposition.OTHER_PARKED_QUEUE, other, None)
+            return Passage(Disposition.OTHER_PARKED_QUEUE, detail=other, destination=None)
 
         source = self._source_of(origin)
-        known = self._known_sources()
-
+        sources = self._all_sources()
         if not self.includes_foreign:
-            if self._is_foreign(origin, source, known):
-                return Passage(Disposition.FOREIGN, source or _NOT_RECORDED, None)
+            if self._is_foreign(origin, source, sources):
+                queue = source or _NOT_RECORDED
+                return Passage(Disposition.FOREIGN, detail=queue, destination=None)
             if source is None and not origin.has_context and self.is_shared:
-                return Passage(Disposition.UNKNOWN_SOURCE, None, None)
+                return Passage(Disposition.UNKNOWN_SOURCE, detail=None, destination=None)
 
-        if self.is_named or source is None:
-            return Passage(None, None, self.destination)
-        return Passage(None, None, known.get(source, self.destination))
+        destination = self.destination
+        if not self.is_named and source is not None:
+            destination = sources.get(source, self.destination)
+        return Passage(hindrance=None, detail=None, destination=destination)
 
     def _is_of_parked_queue(self, origin: Origin) -> bool:
-        """Whether the run acts on messages of the queue that the message was drained from."""
+        """Return whether the run acts on messages of the queue that this one was drained from."""
         if self.parked is None:
             return True
         address = QueueAddress.from_url(self.parked)
         return origin.parked_queue == f"{address.account_id}/{address.name}"
 
     def _source_of(self, origin: Origin) -> str | None:
-        """Return the name of the queue that the message came from first; None if nobody knows."""
+        """Return the name of the queue that the message came from first; None if not known."""
         if origin.source_queue is not None:
             return origin.source_queue
         is_moved_by_us = origin.has_context or origin.moved_from == (self.dead_letter_queue or "")
         return None if is_moved_by_us else origin.moved_from
 
-    def _is_foreign(self, origin: Origin, source: str | None, known: Mapping[str, str]) -> bool:
-        """Whether the message is known to have come from a queue that the run must not send to."""
+    def _is_foreign(self, origin: Origin, source: str | None, sources: Mapping[str, str]) -> bool:
+        """Return whether the message came from a queue that the run must not send to."""
         if self.is_named:
-            # Whoever names the destination takes all but what the replay function refused.
-            return origin.was_foreign and (source is None or source not in known)
-        return origin.was_foreign if source is None else source not in known
+            # A named destination takes all messages that the replay function did not refuse.
+            return origin.was_foreign and (source is None or source not in sources)
+        if source is None:
+            return origin.was_foreign
+        return source not in sources
 
-    def _known_sources(self) -> Mapping[str, str]:
+    def _all_sources(self) -> Mapping[str, str]:
         own_name = QueueAddress.from_url(self.destination).name
         return {**self.sources, own_name: self.destination}
 
 
 def with_origins(rows: pa.Table, queues: Queues) -> pa.Table:
-    """Put ``PARKED_QUEUE``, the hindrance and the destination in place of ``ORIGIN_COLUMNS``.
+    """Replace ``ORIGIN_COLUMNS`` by ``PARKED_QUEUE``, the hindrance and the destination.
 
-    The rule is asked once for each different origin: an archive has few.
+    The rule is applied once to each different origin: an archive has few.
     """
-    recorded = _what_is_recorded(rows)
+    recorded = _recorded_origins(rows)
     different, numbers = _different_rows(recorded)
-    origins = [_origin_of(record) for record in recorded.take(different).to_pylist()]
-    passages = [queues.passage_of(origin) for origin in origins]
 
     columns: dict[str, list[str | None]] = {
-        PARKED_QUEUE: [origin.parked_queue for origin in origins],
-        HINDRANCE: [passage.hindrance for passage in passages],
-        HINDRANCE_DETAIL: [passage.detail for passage in passages],
-        DESTINATION: [passage.destination for passage in passages],
+        PARKED_QUEUE: [],
+        HINDRANCE: [],
+        HINDRANCE_DETAIL: [],
+        DESTINATION: [],
     }
+    for record in recorded.take(different).to_pylist():
+        origin = _origin_of(record)
+        passage = queues.passage_of(origin)
+        columns[PARKED_QUEUE].append(origin.parked_queue)
+        columns[HINDRANCE].append(str(passage.hindrance) if passage.hindrance else None)
+        columns[HINDRANCE_DETAIL].append(passage.detail)
+        columns[DESTINATION].append(passage.destination)
+
     rows = rows.drop_columns(list(ORIGIN_COLUMNS))
     for name, values in columns.items():
-        texts = pa.array([None if value is None else str(value) for value in values], pa.string())
+        texts = pa.array(values, pa.string())
         rows = with_column(rows, name, texts.take(numbers).dictionary_encode())
     return rows
 
 
 def with_parked_queue(rows: pa.Table) -> pa.Table:
-    """Put ``PARKED_QUEUE`` in place of the column ``queue_url``."""
+    """Replace the column ``queue_url`` by ``PARKED_QUEUE``."""
     urls: Any = combined(rows["queue_url"]).dictionary_encode()
-    names = pa.array([parked_queue_of(url) for url in urls.dictionary.to_pylist()], pa.string())
+    names = pa.array(map(parked_queue_of, urls.dictionary.to_pylist()), pa.string())
     parked_queue = names.take(urls.indices).dictionary_encode()
     return with_column(rows.drop_columns(["queue_url"]), PARKED_QUEUE, parked_queue)
 
@@ -185,8 +197,8 @@ def parked_queue_of(queue_url: str | None) -> str | None:
     return "/".join(queue_url.rstrip("/").split("/")[-2:])
 
 
-def _what_is_recorded(rows: pa.Table) -> pa.Table:
-    """Return what of ``ORIGIN_COLUMNS`` counts, so that few rows differ."""
+def _recorded_origins(rows: pa.Table) -> pa.Table:
+    """Return the parts of ``ORIGIN_COLUMNS`` that the rule needs, so that few rows differ."""
     has_context = pc.is_valid(rows["parked_reason"])
     for name in ("first_seen_at", "plan_id"):
         has_context = pc.or_(has_context, pc.is_valid(rows[name]))
@@ -209,10 +221,10 @@ def _origin_of(record: Mapping[str, Any]) -> Origin:
 
 
 def _different_rows(rows: pa.Table) -> tuple[Any, Any]:
-    """Find which rows differ.
+    """Find the rows that differ.
 
     Returns:
-        The number of one row of each kind; and for each row, which of these is equal to it.
+        The number of the first of equal rows; and for each row, the index of this number.
     """
     keys = np.zeros(rows.num_rows, dtype=np.int64)
     for column in rows.columns:

@@ -1,4 +1,4 @@
-"""How large an archived message is, and whether it can carry what a redrive adds."""
+"""The size of an archived message, and whether it can carry the attributes of a redrive."""
 
 from typing import Any
 
@@ -17,22 +17,22 @@ ROOM_COLUMNS = ("attributes", "body_bytes")
 
 _OURS = (CONTEXT_ATTRIBUTE, REPLAY_COUNT_ATTRIBUTE)
 _OURS_BYTES = CONTEXT_MAX_BYTES + 64
-"""More than names, types and values of our two attributes can take."""
+"""More than the largest size of names, types and values of our two attributes."""
 
 
 def with_room(rows: pa.Table, max_message_bytes: int) -> pa.Table:
-    """Put ``HAS_ROOM`` and ``SIZE_BYTES`` in place of ``ROOM_COLUMNS``.
+    """Replace ``ROOM_COLUMNS`` by ``HAS_ROOM`` and ``SIZE_BYTES``.
 
-    A copy has at most ten attributes and *max_message_bytes* bytes, ours included. Those that it
-    has of ours already are replaced, so they do not count. A message without any attribute has room
-    for two; without a known size it is taken to have room.
+    A copy has at most ten attributes and *max_message_bytes* bytes, ours included. Attributes of
+    ours that the message has already are replaced, so they do not count. A message without any
+    attribute has room for two; one without a known size counts as one with room.
     """
     attributes: Any = combined(rows["attributes"])
     numbers, sizes_bytes = _own_attributes(attributes)
 
     has_slots = numbers + len(_OURS) <= MAX_ATTRIBUTES
-    known_bytes: Any = rows["body_bytes"]
-    body_bytes: Any = combined(pc.fill_null(known_bytes, 0))
+    body_bytes_or_null: Any = rows["body_bytes"]
+    body_bytes: Any = combined(pc.fill_null(body_bytes_or_null, 0))
     size_bytes = body_bytes.to_numpy() + sizes_bytes
     fits = size_bytes + _OURS_BYTES <= max_message_bytes
 
@@ -43,7 +43,7 @@ def with_room(rows: pa.Table, max_message_bytes: int) -> pa.Table:
 
 
 def _own_attributes(attributes: Any) -> tuple[Numbers, Numbers]:  # noqa: ANN401 - Arrow's maps
-    """Count the attributes of each message that are not ours, and the bytes that they take."""
+    """Count the attributes of each message that are not ours, and their bytes."""
     offsets = attributes.offsets.to_numpy()
     names = attributes.keys
     values = attributes.items
@@ -62,6 +62,6 @@ def _bytes_of(texts: Any) -> Numbers:  # noqa: ANN401 - an Arrow array
 
 
 def _sums(numbers: Numbers, offsets: Any) -> Numbers:  # noqa: ANN401 - numpy's integers
-    """Add up the numbers of each message, which begin and end at the *offsets*."""
+    """Add up the numbers of each message: those between its offset and the next one."""
     totals = np.concatenate([[0], np.cumsum(numbers)])
     return np.asarray(totals[offsets[1:]] - totals[offsets[:-1]], dtype=np.int64)

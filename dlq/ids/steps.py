@@ -1,4 +1,4 @@
-"""Which messages a step of a ramp takes."""
+"""The messages of a step of a ramp."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -26,7 +26,7 @@ from dlq.ids.order import (
 )
 
 STEP_COLUMNS = ("message_id", "group_id", "unit", "position")
-"""Of the table of a step."""
+"""Columns of the table of a step."""
 
 
 def drawn_step(
@@ -38,16 +38,15 @@ def drawn_step(
     in_order: bool,
     units: int | None,
 ) -> pa.Table:
-    """Draw messages for a step, and say where in the step each of them is: ``STEP_COLUMNS``.
+    """Draw messages for a step; return ``STEP_COLUMNS``, with the place of each in the step.
 
-    With *in_order*, the heads of lanes come first, and what is behind one that is not drawn is not
-    drawn either, nor what follows a message that may still come back. Otherwise their ids decide,
-    which are random.
+    With *in_order*, the first messages of lanes come first. A message is not drawn if one before it
+    in its lane is not drawn, or may still come back. Without, the ids decide, which are random.
 
     Args:
-        rows: all messages of the destination; those to send are drawn from.
-        wanted: at most so many messages of each group; of others none.
-        taken_ids: messages that steps before had; they are not drawn again.
+        rows: all messages of the destination; the step draws from those to send.
+        wanted: the most messages to draw, by group id; none of other groups.
+        taken_ids: messages of earlier steps; they are not drawn again.
         returning_ids: messages that were sent and may come back; their lanes do not go on.
         in_order: whether the destination keeps the order of message groups.
         units: see ``with_positions``.
@@ -58,13 +57,19 @@ def drawn_step(
         may_go &= ~_are_in_lanes_of(rows, returning_ids)
     candidates = rows.filter(pa.array(may_go))
 
-    lanes = lanes_of(candidates) if in_order else np.full(candidates.num_rows, -1, dtype=np.int64)
-    in_lanes = in_order_of_arrival(candidates, lanes) if in_order else lanes[:0]
+    if in_order:
+        lanes = lanes_of(candidates)
+        in_lanes = in_order_of_arrival(candidates, lanes)
+    else:
+        lanes = np.full(candidates.num_rows, -1, dtype=np.int64)
+        in_lanes = lanes[:0]
     depths = _places_in_runs(lanes, in_lanes)
     is_drawn = _first_of_each_group(candidates, depths, wanted)
     if in_order:
         is_drawn = _without_gaps(is_drawn, lanes, in_lanes)
-    return with_positions(candidates.filter(pa.array(is_drawn)), units).select(list(STEP_COLUMNS))
+
+    drawn = candidates.filter(pa.array(is_drawn))
+    return with_positions(drawn, units).select(list(STEP_COLUMNS))
 
 
 def _are_among(rows: pa.Table, ids: Any) -> Mask:  # noqa: ANN401 - an Arrow column
@@ -73,14 +78,14 @@ def _are_among(rows: pa.Table, ids: Any) -> Mask:  # noqa: ANN401 - an Arrow col
 
 
 def _are_in_lanes_of(rows: pa.Table, ids: Any) -> Mask:  # noqa: ANN401 - an Arrow column
-    """Return of each row whether one of the messages with these ids is in its lane."""
+    """Return for each row whether one of the messages with these ids is in its lane."""
     lanes = lanes_of(rows)
-    held = np.unique(lanes[_are_among(rows, ids)])
-    return np.isin(lanes, held[held >= 0])
+    lanes_of_ids = np.unique(lanes[_are_among(rows, ids)])
+    return np.isin(lanes, lanes_of_ids[lanes_of_ids >= 0])
 
 
 def _places_in_runs(lanes: Numbers, in_lanes: Numbers) -> Numbers:
-    """Return how many messages of its lane are before each message; 0 without a lane."""
+    """Return the number of messages before each message in its lane; 0 without a lane."""
     places = np.zeros(len(lanes), dtype=np.int64)
     starts, lengths = runs_of(lanes[in_lanes])
     places[in_lanes] = np.arange(len(in_lanes)) - np.repeat(starts, lengths)
@@ -88,7 +93,10 @@ def _places_in_runs(lanes: Numbers, in_lanes: Numbers) -> Numbers:
 
 
 def _first_of_each_group(rows: pa.Table, depths: Numbers, wanted: Mapping[str, int]) -> Mask:
-    """Return which rows are the first of their group, by depth and id: as many as are wanted."""
+    """Return for each row whether it is one of the wanted first ones of its group.
+
+    Depth and id decide which rows of a group are first.
+    """
     groups = rows["group_id"]
     numbers = numbered_values(groups)
     order = in_order_of(
@@ -96,16 +104,16 @@ def _first_of_each_group(rows: pa.Table, depths: Numbers, wanted: Mapping[str, i
     )
 
     ranks = _places_in_runs(numbers, order)
-    wanted_ids = pa.array(list(wanted), pa.string())
-    places: Any = combined(pc.index_in(groups, value_set=wanted_ids))
-    # Of the other groups none: the last one.
+    wanted_groups = pa.array(list(wanted), pa.string())
+    indices: Any = combined(pc.index_in(groups, value_set=wanted_groups))
+    # Other groups have the index -1: the last element, which is 0.
     numbers_wanted = np.array([*wanted.values(), 0])
-    most = numbers_wanted[pc.fill_null(places, -1).to_numpy()]
+    most = numbers_wanted[pc.fill_null(indices, -1).to_numpy()]
     return np.asarray(ranks < most, dtype=np.bool_)
 
 
 def _without_gaps(is_drawn: Mask, lanes: Numbers, in_lanes: Numbers) -> Mask:
-    """Leave out what is behind a message of its lane that is not drawn."""
+    """Leave out each message behind one of its lane that is not drawn."""
     is_left = ~is_drawn[in_lanes]
     starts, lengths = runs_of(lanes[in_lanes])
     left_so_far = np.cumsum(is_left)
