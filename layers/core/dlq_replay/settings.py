@@ -23,7 +23,7 @@ _REGION_IN_URL = re.compile(r"https://sqs\.([a-z0-9-]+)\.")
 
 @dataclass(frozen=True, slots=True)
 class ReplaySettings:
-    """What the Lambda is told by its environment."""
+    """The settings of the Lambda, from its environment."""
 
     main_queue_url: str
     dlq_url: str
@@ -43,17 +43,21 @@ class ReplaySettings:
         values: dict[str, Any] = {}
         faults: list[str] = []
         for name, parse in _VARIABLES.items():
-            if not (text := environment.get(name)):
+            text = environment.get(name)
+            if not text:
                 if name in _REQUIRED:
                     faults.append(f"{name} is not set: it is required")
                 continue
+
             try:
                 values[name] = parse(text)
             except ValueError as error:
                 faults.append(f"{name}={text}: {error}")
+
         queues = {name: values[name] for name in _QUEUES if name in values}
         others: dict[QueueAddress, str] = values.get(OTHER_MAIN_QUEUES, {})
         faults += _contradictions(queues, others, environment.get("DLQ_URL", ""))
+
         has_table = bool(environment.get("FAILURE_TABLE"))
         if "NON_RETRYABLE_ERRORS" in values and not has_table:
             faults.append("NON_RETRYABLE_ERRORS is set and FAILURE_TABLE is not: it needs both")
@@ -61,16 +65,17 @@ class ReplaySettings:
             faults.append("BREAKER is on and FAILURE_TABLE is not set: it needs both")
         if faults:
             raise SettingsError(faults)
+
         return cls(
             main_queue_url=environment["MAIN_QUEUE_URL"],
             dlq_url=environment["DLQ_URL"],
             parked_queue_url=environment["PARKED_QUEUE_URL"],
             policy=ReplayPolicy(
-                values["MAIN_QUEUE_URL"],
-                values["MAX_ATTEMPTS"],
-                Backoff(values["BACKOFF_RATE"], values["BACKOFF_CAP_SECONDS"]),
-                values.get("MAX_AGE_SECONDS"),
-                values.get("NON_RETRYABLE_ERRORS", ()),
+                main_queue=values["MAIN_QUEUE_URL"],
+                max_attempts=values["MAX_ATTEMPTS"],
+                backoff=Backoff(values["BACKOFF_RATE"], values["BACKOFF_CAP_SECONDS"]),
+                max_age_seconds=values.get("MAX_AGE_SECONDS"),
+                non_retryable_errors=values.get("NON_RETRYABLE_ERRORS", ()),
                 other_main_queues=dict.fromkeys(others, QueueLimits()),
             ),
             failure_table=values.get("FAILURE_TABLE"),
@@ -92,9 +97,11 @@ def _contradictions(
         yield f"{', '.join(queues)}: must be different queues, or messages would circle"
     if len({queue.is_fifo for queue in queues.values()}) > 1:
         yield f"{', '.join(queues)}: must all be standard or all be FIFO (.fifo)"
+
     name_of = {queue: name for name, queue in queues.items()}
     dlq = queues.get("DLQ_URL")
-    region = match[1] if (match := _REGION_IN_URL.match(dlq_url)) else None
+    match = _REGION_IN_URL.match(dlq_url)
+    region = match[1] if match else None
     for queue, arn in others.items():
         other = f"{OTHER_MAIN_QUEUES}, {arn}"
         if queue in name_of:
@@ -108,12 +115,13 @@ def _contradictions(
 
 
 def _queues(text: str) -> dict[QueueAddress, str]:
-    """The ARN of each queue. What is named twice counts once."""
-    arns = [part.strip() for part in text.split(",")]
-    found = {QueueAddress.from_arn(arn): arn for arn in arns}
-    if not all(is_queue_name(queue.name) for queue in found):
+    """Return the ARN of each queue. A queue that is named twice counts once."""
+    arns: dict[QueueAddress, str] = {}
+    for arn in map(str.strip, text.split(",")):
+        arns[QueueAddress.from_arn(arn)] = arn
+    if not all(is_queue_name(queue.name) for queue in arns):
         raise ValueError("must be queue ARNs, arn:<partition>:sqs:<region>:<account id>:<name>")
-    return found
+    return arns
 
 
 def _number(read: type[int | float], low: float, high: float) -> Callable[[str], float]:

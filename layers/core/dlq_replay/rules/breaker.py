@@ -1,12 +1,12 @@
-"""The circuit breaker: how many replays a minute a main queue gets. Pure.
+"""The circuit breaker: the number of replays a minute that a main queue gets. Pure.
 
 Each main queue has a *limit*: none in normal times, 1 while its consumer does not work, and *full*
-while what was held is replayed. Whether the consumer works, the queue's own metric says: how many
-messages it deleted. ``docs/decisions/0004-circuit-breaker.md`` says why.
+while held messages are replayed. The queue's own metric shows whether the consumer works: the
+number of messages that it deleted. ``docs/decisions/0004-circuit-breaker.md`` has the reasons.
 
 All workers share one item of the failure table. They count into it, and change it only where it is
 still as they saw it. So ``BreakerView`` is a value, ``Update`` is the change that a worker wants,
-and ``apply`` says what becomes of it.
+and ``apply`` returns the result.
 """
 
 import math
@@ -18,8 +18,11 @@ from functools import cached_property
 from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.message import Message
 
-ARRIVED, RETURNED, TURNED_AWAY, GRANTED = "n", "b", "x", "g"
-"""What counters are named by: the kind and the epoch minute, as in ``n29650123``."""
+ARRIVED = "n"
+RETURNED = "b"
+TURNED_AWAY = "x"
+GRANTED = "g"
+"""Kinds of counters. A counter's name is the kind and the epoch minute, as in ``n29650123``."""
 
 _LIMIT = ("limit", "since", "began", "full", "silent_since", "read", "resumed")
 _BEFORE = ("usual", "pause", "recovered")
@@ -121,9 +124,9 @@ def rules_for(queue: QueueAddress, max_receive_count: int | None = None) -> Brea
 
 
 def known_minutes(deleted: Mapping[int, int], active: Iterable[int]) -> Mapping[int, int]:
-    """Say of each minute in which a queue was watched how many messages it deleted.
+    """Return the number of messages that a queue deleted in each minute in which it was watched.
 
-    SQS does not promise a 0 for a minute without a delete, and metrics may be late: what is missing
+    SQS does not promise a 0 for a minute without a delete, and metrics may be late: a missing value
     is not 0. The metric of waiting messages, which SQS publishes while a queue is used, tells the
     two apart.
 
@@ -133,12 +136,14 @@ def known_minutes(deleted: Mapping[int, int], active: Iterable[int]) -> Mapping[
 
     Returns:
         Deletes by minute, 0 where only the second metric is there. A minute that neither has, and
-        what is newer than the second metric, is not known and left out.
+        one that is newer than the second metric, is not known and left out.
     """
-    known = {minute: deleted.get(minute, 0) for minute in active}
-    newest = max(known, default=-1)
-    known |= {minute: count for minute, count in deleted.items() if minute <= newest}
-    return known
+    deletes = {minute: deleted.get(minute, 0) for minute in active}
+    newest = max(deletes, default=-1)
+    for minute, count in deleted.items():
+        if minute <= newest:
+            deletes[minute] = count
+    return deletes
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,12 +162,20 @@ class Update:
 
 
 def apply(numbers: Mapping[str, int], update: Update) -> Mapping[str, int] | None:
-    """What *update* makes of an item; None where it is not as expected."""
-    if any(numbers.get(name) != seen for name, seen in update.expect.items()):
-        return None
-    added = {name: numbers.get(name, 0) + more for name, more in update.add.items()}
-    changed = {**numbers, **added, **update.put}
-    return {name: number for name, number in changed.items() if number is not None}
+    """Return the item after *update*; None where it is not as expected."""
+    for name, expected in update.expect.items():
+        if numbers.get(name) != expected:
+            return None
+
+    changed = dict(numbers)
+    for name, more in update.add.items():
+        changed[name] = changed.get(name, 0) + more
+    for name, number in update.put.items():
+        if number is None:
+            changed.pop(name, None)
+        else:
+            changed[name] = number
+    return changed
 
 
 @dataclass(frozen=True)
@@ -194,37 +207,42 @@ class BreakerView:
 
     @cached_property
     def limit(self) -> int | None:
-        """How many replays a minute are allowed; None: all.
+        """The number of replays a minute that are allowed; None: all.
 
-        A limit that turned nobody away for long enough is over, whether or not anybody noted it.
+        A limit that turned nobody away for long enough has ended, even if no worker recorded that.
         """
-        limit, since = self.numbers.get("limit"), self.numbers.get("since")
+        limit = self.numbers.get("limit")
+        since = self.numbers.get("since")
         if not limit or since is None or self.rules.minute(since) > self.minute + 1:
             return None
         first = self.minute - (self.rules.hour if limit == 1 else self.rules.quiet)
         if self.rules.minute(since) > first:
             return limit
         # From the newest: most often the first that is asked for is there.
-        was_needed = any(self._count(TURNED_AWAY, [m]) for m in range(self.minute, first - 1, -1))
-        return limit if was_needed else None
+        for minute in range(self.minute, first - 1, -1):
+            if self._count(TURNED_AWAY, [minute]):
+                return limit
+        return None
 
     @property
     def in_words(self) -> str:
         """The limit as people read it; empty where there is none."""
         if self.limit is None:
             return ""
+
         since = datetime.fromtimestamp(self._since, UTC)
         replays = "1 replay" if self.limit == 1 else f"{self.limit:,} replays"
-        limited = f"limited to {replays} a minute since {since:%Y-%m-%d %H:%M} UTC; the consumer"
-        silent_since = self.numbers.get("silent_since")
+        limited = f"limited to {replays} a minute since {since:%Y-%m-%d %H:%M} UTC"
         if self.limit > 1 and self._resumed == self._since:
-            return limited.replace("; the consumer", ", when replay went on after a pause")
+            return f"{limited}, when replay went on after a pause"
         if self.limit > 1:
-            return f"{limited} works again"
+            return f"{limited}; the consumer works again"
+
+        silent_since = self.numbers.get("silent_since")
         if silent_since is None:
-            return f"{limited} deletes less than a third of what is usual"
+            return f"{limited}; the consumer deletes less than a third of what is usual"
         minutes = (self.now_seconds - silent_since) // self.rules.minute_seconds
-        return f"{limited} has deleted nothing for {minutes:,} minutes"
+        return f"{limited}; the consumer has deleted nothing for {minutes:,} minutes"
 
     @property
     def unjudged_in_words(self) -> str:
@@ -290,58 +308,65 @@ class BreakerView:
         """
         rules = self.rules
         shortest, longest = rules.hold_seconds if self.limit == 1 else rules.full_hold_seconds
-        age = self.now_seconds - self._since
-        if self.limit == 1 and age < longest:
-            shortest, longest = 0, max(rules.minute_seconds, age)
+        age_seconds = self.now_seconds - self._since
+        if self.limit == 1 and age_seconds < longest:
+            shortest = 0
+            longest = max(rules.minute_seconds, age_seconds)
         if rules.is_fifo:
             shortest = max(shortest, rules.full_hold_seconds[0])
             longest = max(longest, shortest)
         return max(1, shortest + draw_up_to(longest - shortest))
 
     def grant_claim(self, wanted: int) -> tuple[int, Update]:
-        """How many of *wanted* replays the limit still allows in this minute, and their claim.
+        """Return how many of *wanted* replays the limit still allows in this minute, and the claim.
 
-        It is spread evenly over the minute: else the first seconds would use it up.
+        The limit is spread evenly over the minute: else the first seconds would use it up.
         """
-        name, whole = f"{GRANTED}{self.minute}", self.rules.minute_seconds
-        seconds = self.now_seconds % whole + 1
-        left = -(-(self.limit or 0) * seconds // whole) - self.numbers.get(name, 0)
-        count = max(0, min(wanted, left))
-        expect = {seen: self.numbers.get(seen) for seen in ("limit", name)}
-        return count, Update(add={name: count}, expect=expect)
+        counter = f"{GRANTED}{self.minute}"
+        minute_seconds = self.rules.minute_seconds
+        passed_seconds = self.now_seconds % minute_seconds + 1
+        allowed = -(-(self.limit or 0) * passed_seconds // minute_seconds)
+        count = max(0, min(wanted, allowed - self.numbers.get(counter, 0)))
+        return count, Update(add={counter: count}, expect=self._seen("limit", counter))
+
+    def _seen(self, *names: str) -> dict[str, int | None]:
+        """Return numbers for ``Update.expect``."""
+        return {name: self.numbers.get(name) for name in names}
 
     def after_pause(self, gathered: int, paused_seconds: int) -> Update:
-        """Limit what gathered in the DLQ while replay was paused, before replay goes on.
+        """Limit the messages that gathered in the DLQ during a pause, before replay goes on.
 
-        A limit that there was goes on, because nobody saw the consumer meanwhile: 1 becomes full
-        when it works. Else the limit is full, of what gathered in a minute. It holds for all that
-        was sent before now, also for first replays.
+        An earlier limit goes on, because no worker watched the consumer meanwhile: 1 becomes full
+        when it works. Else the limit is full, by the messages that gathered in a minute. It holds
+        for all messages that were sent before now, also for first replays.
 
         Args:
             gathered: messages that are due in the DLQ, of all its main queues.
             paused_seconds: how long replay was off.
         """
-        rules, numbers = self.rules, self.numbers
+        rules = self.rules
+        numbers = self.numbers
         minutes = max(1, paused_seconds / rules.minute_seconds)
         load = math.ceil(rules.full_factor * gathered / minutes)
         is_low = numbers.get("limit") == 1
-        so_far = numbers.get("full", 0) if is_low or self.limit else 0
-        full = max(rules.full_least, so_far, load)
-        return Update(
-            put={
-                **({} if so_far else dict.fromkeys(_BEFORE)),
-                "limit": 1 if is_low else full,
-                "since": self.now_seconds,
-                "full": full,
-                "resumed": self.now_seconds,
-                "read": self.minute,
-            },
-            expect={name: numbers.get(name) for name in ("limit", "since")},
-        )
+        full_before = numbers.get("full", 0) if is_low or self.limit else 0
+        full = max(rules.full_least, full_before, load)
+
+        put: dict[str, int | None] = {}
+        if not full_before:
+            put |= dict.fromkeys(_BEFORE)
+        put |= {
+            "limit": 1 if is_low else full,
+            "since": self.now_seconds,
+            "full": full,
+            "resumed": self.now_seconds,
+            "read": self.minute,
+        }
+        return Update(put=put, expect=self._seen("limit", "since"))
 
     def renewed_after_pause(self) -> Update | None:
         """Let the limit of ``after_pause`` begin now, as replay does; None if there is none."""
-        seen = {name: self.numbers.get(name) for name in ("limit", "since")}
+        seen = self._seen("limit", "since")
         if None in seen.values() or self._resumed != seen["since"]:
             return None
         return Update(put=dict.fromkeys(("since", "resumed"), self.now_seconds), expect=seen)
@@ -355,18 +380,19 @@ class BreakerView:
             return None
         return Update(put={"judged": self.minute}, expect={"judged": last})
 
-    def judge(self, known: Mapping[int, int]) -> Update | None:
+    def judge(self, deletes: Mapping[int, int]) -> Update | None:
         """Set, raise or end the limit; None where there is nothing to write.
 
         The caller has the ``judgment_claim``.
 
         Args:
-            known: ``known_minutes`` of ``rules.metric_range``. Empty: the metric cannot be read.
+            deletes: ``known_minutes`` of ``rules.metric_range``. Empty: the metric cannot be read.
         """
-        numbers, rules = self.numbers, self.rules
+        numbers = self.numbers
+        rules = self.rules
         put: dict[str, int | None] = {}
         complete = self.minute - rules.lag - 1
-        newest = max((minute for minute in known if minute <= complete), default=None)
+        newest = max((minute for minute in deletes if minute <= complete), default=None)
         is_readable = newest is not None and newest >= complete - rules.unread
         unread = 0 if is_readable else self.minute - numbers.get("read", self.minute)
 
@@ -374,43 +400,47 @@ class BreakerView:
         if "limit" in numbers and is_over:
             put |= dict.fromkeys(_LIMIT)
         if is_over and self._recovered is None:
-            put |= {name: None for name in _BEFORE if name in numbers}
+            put |= dict.fromkeys(name for name in _BEFORE if name in numbers)
         if newest is not None and is_readable:
-            put |= self._judged(known, newest)
+            put |= self._judged(deletes, newest)
+
         was_readable = "unread_since" not in numbers
         if is_readable is not was_readable:
             put["unread_since"] = None if is_readable else self.now_seconds
         return Update(put=put, expect={"judged": numbers.get("judged")}) if put else None
 
     def stale(self, names: Iterable[str]) -> frozenset[str]:
-        """Those of *names* that are counters which no rule reads any more."""
+        """Return those of *names* that are counters which no rule reads any more."""
         newest = self.minute - self.rules.lag
         oldest = newest - self.rules.hour
-        kept = {ARRIVED: oldest, RETURNED: oldest, TURNED_AWAY: oldest, GRANTED: newest}
-        return frozenset(
-            name
-            for name in names
-            if name[:1] in kept and name[1:].isdigit() and int(name[1:]) < kept[name[:1]]
-        )
+        oldest_read = {ARRIVED: oldest, RETURNED: oldest, TURNED_AWAY: oldest, GRANTED: newest}
 
-    def _judged(self, known: Mapping[int, int], newest: int) -> dict[str, int | None]:
-        """The numbers of the limit as they should be; empty where there is none, and no need."""
+        stale = set[str]()
+        for name in names:
+            kind = name[:1]
+            minute = name[1:]
+            if kind in oldest_read and minute.isdigit() and int(minute) < oldest_read[kind]:
+                stale.add(name)
+        return frozenset(stale)
+
+    def _judged(self, deletes: Mapping[int, int], newest: int) -> dict[str, int | None]:
+        """Return the numbers of the limit that is due; empty where there is none, and no need."""
         is_limited = self.limit is not None
         if self.limit == 1:
-            stretch = self._recent(known, newest)
+            stretch = self._recent(deletes, newest)
             is_low = not self._works(stretch)
         else:
-            stretch = self._judged_by(known, newest)
+            stretch = self._judged_by(deletes, newest)
             is_low = stretch.is_enough and self._fails(stretch)
         if not is_limited and not is_low:
             return {}
 
         put: dict[str, int | None] = {
             "limit": 1,
-            "full": self._full(known, newest, stretch.usual),
+            "full": self._full(deletes, newest, stretch.usual),
             "usual": stretch.usual,
             "pause": stretch.pause,
-            "silent_since": self._silent_since(known, newest),
+            "silent_since": self._silent_since(deletes, newest),
             "read": self.minute,
         }
         if not is_low:
@@ -424,20 +454,21 @@ class BreakerView:
         return put
 
     def _works(self, stretch: "_Stretch") -> bool:
-        """Whether the consumer deleted more than newly failed, or enough of what is usual."""
+        """Return whether the consumer deleted more than newly failed, or enough of the usual."""
         enough = self.rules.working_share * self._usual_in(stretch)
         is_enough = stretch.deleted > self._newly_failed(stretch) or stretch.deleted >= enough
         return stretch.deleted > 0 and is_enough
 
     def _fails(self, stretch: "_Stretch") -> bool:
-        """Whether the consumer does not work, so that a limit has to be set.
+        """Return whether the consumer does not work, so that a limit has to be set.
 
         Silence alone is no proof: a consumer pauses, is deployed, or has nothing to do. In an
         outage of most of the traffic, messages fail that never failed before.
         """
         rules = self.rules
         newly_failed = self._newly_failed(stretch)
-        first, newest = stretch.minutes[0], stretch.minutes[-1]
+        first = stretch.minutes[0]
+        newest = stretch.minutes[-1]
         long_ago = range(first, newest - rules.failing + 2)
         return (
             not self._works(stretch)
@@ -453,79 +484,97 @@ class BreakerView:
     def _usual_in(self, stretch: "_Stretch") -> float:
         return stretch.usual * len(stretch.minutes) / self.rules.hour
 
-    def _recent(self, known: Mapping[int, int], newest: int) -> "_Stretch":
-        """The newest complete minutes since a limit of 1 was set, as far as they are known.
+    def _recent(self, deletes: Mapping[int, int], newest: int) -> "_Stretch":
+        """Return the newest complete minutes since a limit of 1 was set, as far as they are known.
 
         Those before it tell less: replays that were on their way succeed now and then in an outage
         in which not every try fails.
         """
         rules = self.rules
         first = max(newest - rules.recovered + 1, rules.minute(self._since) + 1)
-        usual, pause = self.numbers.get("usual", 0), self.numbers.get("pause", 0)
-        return _Stretch.of(known, range(first, newest + 1), usual, pause)
+        usual = self.numbers.get("usual", 0)
+        pause = self.numbers.get("pause", 0)
+        return _Stretch.of(deletes, range(first, newest + 1), usual, pause)
 
-    def _judged_by(self, known: Mapping[int, int], newest: int) -> "_Stretch":
-        """The newest minutes that are enough to judge by, or an hour; after full, since then alone.
+    def _judged_by(self, deletes: Mapping[int, int], newest: int) -> "_Stretch":
+        """Return the newest minutes that are enough to judge by, or an hour.
 
-        Minutes of an outage tell nothing of the next. What is usual is what the hour before them
-        had, or what was kept from before the limit. A resume that set it did not ask for the
-        metric.
+        After full, only minutes since then: minutes of an outage tell nothing of the next. The
+        usual numbers are those of the hour before these minutes, or were stored before the limit.
+        A resume that set the limit did not ask for the metric.
         """
-        rules, hour = self.rules, self.rules.hour
+        rules = self.rules
+        hour = rules.hour
         since = self._recovered if self.limit is None else self._since
-        is_kept = since is not None and "usual" in self.numbers
+        is_stored = since is not None and "usual" in self.numbers
         oldest = newest - hour + 1
         if since is not None:
             oldest = max(oldest, rules.minute(since) + 1)
-        usual, pause = self.numbers.get("usual", 0), self.numbers.get("pause", 0)
+
+        usual = self.numbers.get("usual", 0)
+        pause = self.numbers.get("pause", 0)
         stretch = _Stretch((), 0, usual, pause)
         for first in range(newest, oldest - 1, -1):
-            if not is_kept:
-                before = [known[m] for m in range(first - hour, first) if m in known]
+            if not is_stored:
+                before = [deletes[m] for m in range(first - hour, first) if m in deletes]
                 if len(before) < rules.least_known:
                     return stretch
                 usual = round(sum(before) * hour / max(1, len(before)))
                 pause = _longest_pause(before, rules.working_share * usual / hour)
-            stretch = _Stretch.of(known, range(first, newest + 1), usual, pause)
+
+            stretch = _Stretch.of(deletes, range(first, newest + 1), usual, pause)
             length = len(stretch.minutes)
             has_deletes = self._usual_in(stretch) >= rules.judged_deletes
             if has_deletes and length >= rules.failing and length > rules.pauses * pause:
                 return replace(stretch, is_enough=True)
+
         is_an_hour = newest - oldest + 1 >= hour
         is_known = len(stretch.minutes) >= rules.least_known
         return replace(stretch, is_enough=is_an_hour and is_known)
 
-    def _full(self, known: Mapping[int, int], newest: int, usual: int) -> int:
-        """What a queue gets that recovers: its normal load three times, and its normal replays.
+    def _full(self, deletes: Mapping[int, int], newest: int, usual: int) -> int:
+        """Return the limit of a queue that recovers: three times its normal load, plus its replays.
 
-        Under a limit of 1 it follows a load that grows, by the hour's mean: what a consumer that
-        was off had to do may fail at once. Under full it grows where faulty messages come back that
-        did not before the limit: else they would be turned away for as long as they come, and
-        healthy ones with them. A consumer that does less than its usual work is ill: what comes
-        back tells nothing of faulty messages.
+        Under a limit of 1 it follows a load that grows, by the hour's mean: the work that waited
+        for a consumer that was off may fail at once. Under full it grows where faulty messages come
+        back that did not before the limit: else they would be turned away for as long as they come,
+        and healthy ones with them. A consumer that does less than its usual work is ill: its
+        returns tell nothing of faulty messages.
         """
-        rules, hour = self.rules, range(self.minute - self.rules.hour, self.minute)
+        rules = self.rules
+        hour = range(self.minute - rules.hour, self.minute)
         recent = range(newest - rules.peak + 1, newest + 1)
-        arrivals = [
-            self._count(ARRIVED, [m]) for m in range(hour.start - rules.peak, self.minute + 1)
-        ]
-        ends = range(rules.peak, len(arrivals))
-        peak = max(sum(arrivals[end - rules.peak + 1 : end + 1]) for end in ends) / rules.peak
-        arrived = returned = 0.0
+        arrived = 0.0
+        returned = 0.0
         if self.limit is None:
-            arrived, returned = peak, self._mean(RETURNED, hour)
+            arrived = self._peak_arrivals(hour)
+            returned = self._mean(RETURNED, hour)
         elif self.limit == 1:
             arrived = self._mean(ARRIVED, hour)
         elif recent.start > rules.minute(self._since):
             healthy = rules.healthy_share * usual * rules.peak / rules.hour
-            if sum(known.get(minute, 0) for minute in recent) >= max(1, healthy):
-                arrived, returned = self._mean(ARRIVED, recent), self._mean(RETURNED, recent)
-        so_far = self.numbers.get("full", 0) if self.limit else 0
-        return max(rules.full_least, so_far, math.ceil(rules.full_factor * arrived + returned))
+            if sum(deletes.get(minute, 0) for minute in recent) >= max(1, healthy):
+                arrived = self._mean(ARRIVED, recent)
+                returned = self._mean(RETURNED, recent)
 
-    def _silent_since(self, known: Mapping[int, int], newest: int) -> int | None:
-        """The end of the last minute with a delete; None if that is the newest one."""
-        last = max((m for m, n in known.items() if n and m <= newest), default=min(known) - 1)
+        full_before = self.numbers.get("full", 0) if self.limit else 0
+        load = math.ceil(rules.full_factor * arrived + returned)
+        return max(rules.full_least, full_before, load)
+
+    def _peak_arrivals(self, hour: range) -> float:
+        """Return the highest mean of ``rules.peak`` minutes, of all that end in *hour* or now."""
+        peak = self.rules.peak
+        minutes = range(hour.start - peak, self.minute + 1)
+        arrivals = [self._count(ARRIVED, [minute]) for minute in minutes]
+        ends = range(peak, len(arrivals))
+        return max(sum(arrivals[end - peak + 1 : end + 1]) for end in ends) / peak
+
+    def _silent_since(self, deletes: Mapping[int, int], newest: int) -> int | None:
+        """Return the end of the last minute with a delete; None if that is the newest one."""
+        last = min(deletes) - 1
+        for minute, count in deletes.items():
+            if count and minute <= newest:
+                last = max(last, minute)
         return None if last == newest else (last + 1) * self.rules.minute_seconds
 
     @property
@@ -589,18 +638,21 @@ class _Stretch:
     is_enough: bool = False
 
     @classmethod
-    def of(cls, known: Mapping[int, int], within: range, usual: int, pause: int) -> "_Stretch":
-        minutes = [minute for minute in within if minute in known]
-        return cls(minutes, sum(known[minute] for minute in minutes), usual, pause)
+    def of(cls, deletes: Mapping[int, int], within: range, usual: int, pause: int) -> "_Stretch":
+        minutes = [minute for minute in within if minute in deletes]
+        deleted = sum(deletes[minute] for minute in minutes)
+        return cls(minutes, deleted, usual, pause)
 
 
 def _longest_pause(deleted: Sequence[int], least: float) -> int:
     """The most minutes in a row that have no delete, or fewer than *least* a minute on average."""
-    # A stretch is a pause if the balance, deletes less what is the least, is lower after it than
-    # before it. It can only begin where the balance is higher than ever before.
-    balance, highest = 0.0, -math.inf
+    # A stretch is a pause if the balance, deletes less the least, is lower after it than before it.
+    # It can only begin where the balance is higher than ever before.
+    balance = 0.0
+    highest = -math.inf
     starts: list[tuple[float, int]] = []
-    longest = length = 0
+    longest = 0
+    length = 0
     for end, count in enumerate(deleted):
         if balance > highest:
             highest = balance

@@ -1,6 +1,6 @@
 """The rules: one message, the policy, the time and a source of randomness give one decision.
 
-Pure, and the only place that decides. The rules stand in their order; the first that applies wins.
+Pure, and the only place that decides. The rules are in their order; the first that applies wins.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _VISIBILITY_HOLD_MAX_SECONDS = 39_600
 
 
 class ParkReason(StrEnum):
-    """Why a human must see it."""
+    """The reason why a person must see it."""
 
     FOREIGN_SOURCE = "foreign_source"
     INVALID_COUNTER = "invalid_counter"
@@ -90,15 +90,16 @@ def decide(
     """Decide what happens to *message* now. Never raises for anything a message contains.
 
     *policy* is that of its source queue: ``ReplayPolicy.of``. A message of another queue is parked.
-    *failure* is what its consumer recorded of the copy that it saw last, None where nothing is
-    known.
+    *failure* is its consumer's record of the copy that it saw last, None where nothing is known.
     """
     reason = _reason_to_park(message, policy, now_seconds, failure)
     if reason is not None:
         return Park(reason)
+
     number = (message.history.replay_count or 0) + 1
     if policy.main_queue.is_fifo:
         return _replay_or_hold_fifo(message, number, policy, now_seconds)
+
     due = _due_seconds(message, number, policy, now_seconds, draw_up_to)
     remaining = max(0, due - now_seconds)
     if remaining <= policy.limits.replay_timer_max_seconds:
@@ -113,7 +114,7 @@ def hold_by_breaker(
     draw_up_to: DrawUpTo,
     view: BreakerView,
 ) -> Hold | None:
-    """Decide how long the limit holds what the rules would replay.
+    """Decide how long the limit holds a message that the rules would replay.
 
     Returns:
         None where the limit does not apply: not to such a message, or it has touched it for 11 to
@@ -121,6 +122,7 @@ def hold_by_breaker(
     """
     if not view.applies_to(message):
         return None
+
     now_seconds = view.now_seconds
     least, most = view.rules.hold_limit_seconds
     limits_end = view.held_since_seconds(message) + least
@@ -130,8 +132,10 @@ def hold_by_breaker(
     due = now_seconds + wait
     if wait <= 0:
         return None
+
     if policy.main_queue.is_fifo:
-        timer, can_hold = wait, _outlives(message, due, now_seconds, policy)
+        timer = wait
+        can_hold = _outlives(message, due, now_seconds, policy)
     else:
         timer = min(policy.limits.hold_timer_max_seconds, wait)
         can_hold = timer > 0 and has_room_to_hold(message, replay.number, policy)
@@ -139,14 +143,14 @@ def hold_by_breaker(
 
 
 def is_returned_canary(message: Message) -> bool:
-    """Whether SQS moved it here, and it belongs to a step of a redrive that is not proven yet."""
+    """Return whether SQS moved it here, and its step of a redrive is not proven yet."""
     context = message.history.context
     is_canary = context.is_canary and context.plan_id is not None
     return is_canary and message.source_arn is not None
 
 
 def _outlives(message: Message, due_seconds: int, now_seconds: int, policy: ReplayPolicy) -> bool:
-    """Whether a message that waits in place will still be there at *due_seconds*."""
+    """Return whether a message that waits in place will still be there at *due_seconds*."""
     if message.sent_seconds is None:
         return False
     expires = min(now_seconds, int(message.sent_seconds)) + policy.limits.dlq_retention_seconds

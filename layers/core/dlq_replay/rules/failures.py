@@ -26,14 +26,15 @@ NOT_REDACTED = "<redaction failed>"
 """Replaces the text if ``redact`` itself failed: then nothing of the text is kept."""
 
 TTL_SECONDS = 14 * 24 * 3600
-"""How long a failure is kept: as long as SQS can keep a message."""
+"""Lifetime of a failure: as long as SQS can keep a message."""
 
 ERROR_TYPE_CHARACTERS = 256
 ERROR_MESSAGE_CHARACTERS = 300
 
 _READ_CHARACTERS = 10_000
 _CONTEXT_TYPE_CHARACTERS = 128
-_FRAMES, _FRAMES_BYTES = 5, 1024
+_FRAMES = 5
+_FRAMES_BYTES = 1024
 _CAUSES = 16
 _TEXT_BEFORE_CAUSE = 80
 _FOREIGN = re.compile(
@@ -85,16 +86,16 @@ class Failure:
         cause = _attempt(lambda: _own_cause(exception), None)
         if cause is not None:
             cause_text = _text(cause, redact)
-            is_named = cause_text and cause_text in text
-            text = text if is_named else _with_cause(text, _name(cause), cause_text)
+            if not cause_text or cause_text not in text:
+                text = _with_cause(text, _name(cause), cause_text)
         own_code = _attempt(lambda: error_code_of(getattr(exception, "error_code", None)), None)
         return cls(
-            message_id,
-            _end(_name(exception)),
-            text[:ERROR_MESSAGE_CHARACTERS].rstrip(),
-            now_seconds,
-            error_code_of(error_code) or own_code,
-            _attempt(lambda: _own_frames(cause or exception), ""),
+            message_id=message_id,
+            error_type=_end(_name(exception)),
+            error_message=text[:ERROR_MESSAGE_CHARACTERS].rstrip(),
+            failed_at_seconds=now_seconds,
+            error_code=error_code_of(error_code) or own_code,
+            frames=_attempt(lambda: _own_frames(cause or exception), ""),
         )
 
     @classmethod
@@ -108,11 +109,12 @@ class Failure:
                 there were no item.
         """
         names = ("message_id", "error_type", "error_message", "error_code", "frames")
-        texts = (str(item.get(name, {}).get("S", "")) for name in names)
+        texts = [str(item.get(name, {}).get("S", "")) for name in names]
         message_id, error_type, text, code, frames = texts
         error_type = _end(one_line(error_type))
         if not message_id or not error_type:
             raise ValueError("message_id and error_type must be text of at least one character")
+
         message = one_line(text)[:_READ_CHARACTERS].rstrip()
         lines = "\n".join(map(one_line, frames[:_FRAMES_BYTES].splitlines()))
         return cls(message_id, error_type, message, error_code=error_code_of(code), frames=lines)
@@ -136,7 +138,8 @@ class Failure:
         text, its last word does not count. Where the text names little, the place of the first
         frame says which failure this is.
         """
-        error_type, text = _hidden(self.error_type), _hidden(self.error_message)
+        error_type = _hidden(self.error_type)
+        text = _hidden(self.error_message)
         ascii_type = "".join(c if c.isascii() and c.isprintable() else "?" for c in error_type)
         if len(self.error_message) >= ERROR_MESSAGE_CHARACTERS:
             text = text.rpartition(" ")[0] or text
@@ -150,8 +153,11 @@ class Failure:
 
         ``*``, ``?`` and ``[...]`` are wildcards. Matching is case-sensitive.
         """
-        types = (self.error_type, self.error_type.rpartition(".")[2])
-        return any(fnmatchcase(one, pattern) for pattern in patterns for one in types)
+        short_type = self.error_type.rpartition(".")[2]
+        return any(
+            fnmatchcase(self.error_type, pattern) or fnmatchcase(short_type, pattern)
+            for pattern in patterns
+        )
 
 
 def one_line(text: str) -> str:
@@ -180,7 +186,7 @@ def _hidden(text: str) -> str:
 
 
 def _text(exception: BaseException, redact: Redact | None) -> str:
-    """Return what may be kept of an exception's text, without what differs."""
+    """Return the part of an exception's text that may be kept, without the parts that differ."""
     text = _attempt(lambda: str(exception)[:_READ_CHARACTERS], "")
     if redact is not None and text:
         text = _attempt(lambda: redact(text)[:_READ_CHARACTERS], NOT_REDACTED)
@@ -205,11 +211,11 @@ def _own_cause(exception: BaseException) -> BaseException | None:
 
 def _with_cause(text: str, cause_type: str, cause_text: str) -> str:
     """Return both texts, the first one short enough that a parked copy has room for the other."""
-    cause = f"{cause_type}{cause_text and ': '}{cause_text}"
-    start = (
-        text if len(text) <= _TEXT_BEFORE_CAUSE else text[:_TEXT_BEFORE_CAUSE].rpartition(" ")[0]
-    )
-    return f"{start}{start and ' '}from {cause}"
+    start = text
+    if len(text) > _TEXT_BEFORE_CAUSE:
+        start = text[:_TEXT_BEFORE_CAUSE].rpartition(" ")[0]
+    cause = f"{cause_type}: {cause_text}" if cause_text else cause_type
+    return f"{start} from {cause}" if start else f"from {cause}"
 
 
 def _masked(text: str) -> str:
@@ -227,11 +233,11 @@ def _place(error_type: str, masked_text: str, frames: str) -> str:
 
 
 def _own_frames(exception: BaseException) -> str:
-    frames = [
-        one_line(f"{code.co_filename}:{line} in {code.co_name}")
-        for code, line in _own_codes(exception)
-    ]
-    text = _hidden("\n".join(frames[: -_FRAMES - 1 : -1]))
+    frames: list[str] = []
+    for code, line in reversed(_own_codes(exception)[-_FRAMES:]):
+        frame = f"{code.co_filename}:{line} in {code.co_name}"
+        frames.append(one_line(frame))
+    text = _hidden("\n".join(frames))
     return text.encode("utf-8", "replace")[:_FRAMES_BYTES].decode("utf-8", "ignore")
 
 
@@ -242,9 +248,10 @@ def _own_codes(exception: BaseException) -> list[tuple[CodeType, int]]:
 
 
 def _type_name(kind: type[BaseException]) -> str:
-    module, name = kind.__module__, kind.__qualname__
-    qualified = name if module == "builtins" else f"{module}.{name}"
-    return one_line(qualified) or "Exception"
+    name = kind.__qualname__
+    if kind.__module__ != "builtins":
+        name = f"{kind.__module__}.{name}"
+    return one_line(name) or "Exception"
 
 
 def _end(error_type: str) -> str:

@@ -1,4 +1,4 @@
-"""What a copy looks like when it leaves the DLQ: the wire format, and what fits. Pure."""
+"""The wire format of copies that leave the DLQ, and their size limits. Pure."""
 
 import hashlib
 from functools import lru_cache
@@ -13,20 +13,22 @@ from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, Message, SendEntry
 DEDUPLICATION_ID_MAX_CHARACTERS = 128
 """SQSAPI, SendMessage."""
 
-_WIDEST_COUNTER, _WIDEST_QUEUE_NAME = "1000", "q" * 80
+_WIDEST_COUNTER = "1000"
+_WIDEST_QUEUE_NAME = "q" * 80
 
 
 def has_room_for_counter(message: Message, replay_number: int, policy: ReplayPolicy) -> bool:
-    """Whether *message* can carry its counter once the context has given way."""
-    most_bytes, had = policy.limits.main_max_bytes, message.attributes
-    had_both = CONTEXT_ATTRIBUTE in had and REPLAY_COUNT_ATTRIBUTE in had
+    """Return whether *message* can carry its counter once the context has given way."""
+    most_bytes = policy.limits.main_max_bytes
+    attributes = message.attributes
+    had_both = CONTEXT_ATTRIBUTE in attributes and REPLAY_COUNT_ATTRIBUTE in attributes
     if had_both and most_bytes >= MAX_MESSAGE_BYTES:
         return True  # It was larger with its context, and no queue takes more than this.
     return _fits(message.body, _counted(message, replay_number), most_bytes)
 
 
 def has_room_to_hold(message: Message, replay_number: int, policy: ReplayPolicy) -> bool:
-    """Whether *message* can carry its counter and all that a wait needs, the breaker's included."""
+    """Return whether *message* can carry its counter and a wait's context, also the breaker's."""
     held = _context(message, SECONDS_MAX, policy, due_seconds=SECONDS_MAX, held_seconds=SECONDS_MAX)
     counted = _counted(message, replay_number)
     most_bytes = min(policy.limits.main_max_bytes, policy.limits.dlq_max_bytes)
@@ -41,7 +43,7 @@ def replay_entry(
     policy: ReplayPolicy,
     held_seconds: int | None = None,
 ) -> SendEntry:
-    """The copy that goes to the main queue, with the counter and, where there is room, the context.
+    """Return the copy for the main queue, with the counter and, if there is room, the context.
 
     A FIFO queue gets no timer, which it would refuse. *held_seconds* is since when a limit has
     applied to the message; None without a limit.
@@ -64,12 +66,11 @@ def held_entry(
     *,
     by_breaker: bool = False,
 ) -> SendEntry:
-    """The copy that goes back to a standard DLQ to wait on, with ``due`` and the same counter.
+    """Return the copy that goes back to a standard DLQ to wait, with ``due`` and the same counter.
 
-    Ask ``has_room_to_hold`` first: without its context the copy would draw anew.
+    Ask ``has_room_to_hold`` first: without its context the copy would draw another delay.
     """
-    known = message.history.context
-    held = known.held_seconds or (now_seconds if by_breaker else None)
+    held = message.history.context.held_seconds or (now_seconds if by_breaker else None)
     context = _context(message, now_seconds, policy, due_seconds=due_seconds, held_seconds=held)
     others = _without_context(message)
     attributes = _marked(message.body, others, context, policy.limits.dlq_max_bytes)
@@ -83,10 +84,10 @@ def parked_entry(
     policy: ReplayPolicy,
     error: FailureError | None = None,
 ) -> SendEntry:
-    """The copy that goes to the parked queue: the counter untouched, the reason in the context.
+    """Return the copy for the parked queue: the counter unchanged, the reason in the context.
 
-    The copy belongs to no step of a redrive any more. *error* is what the consumer recorded. Where
-    the context has no room, the message goes as it is.
+    The copy belongs to no step of a redrive any more. *error* is the consumer's record. Where the
+    context has no room, the message goes as it is.
     """
     context = _context(message, now_seconds, policy, reason=reason, error=error, is_canary=False)
     others = _without_context(message)
@@ -104,7 +105,7 @@ def redriven_entry(
     is_canary: bool = False,
     max_message_bytes: int = MAX_MESSAGE_BYTES,
 ) -> SendEntry:
-    """The copy that a redrive sends: a fresh start that remembers its origin.
+    """Return the copy that a redrive sends: a fresh start that remembers its origin.
 
     On FIFO the deduplication id is the archived copy's id with the plan's: sending it again within
     one plan is removed by SQS, a later plan's is not.
@@ -136,7 +137,7 @@ def redriven_entry(
 def has_room_for_redrive(
     message: Message, plan_id: str, max_message_bytes: int, group_id: str | None = None
 ) -> bool:
-    """Whether *message* has room for the counter and a context as wide as the function may make it.
+    """Return whether *message* has room for the counter and the widest context of the function.
 
     Without it a return could not be recognised.
     """
@@ -162,7 +163,7 @@ def has_room_for_redrive(
 
 
 def restored_entry(message: Message, plan_id: str, *, to_fifo: bool) -> SendEntry:
-    """The copy that goes back to the parked queue: counter and context as they were archived."""
+    """Return the copy for the parked queue, with counter and context as they were archived."""
     return _entry(
         message,
         message.attributes,
@@ -171,21 +172,22 @@ def restored_entry(message: Message, plan_id: str, *, to_fifo: bool) -> SendEntr
 
 
 def first_seen_seconds(message: Message, now_seconds: int) -> int:
-    """When we first saw the dead letter, epoch seconds: recorded, else now."""
+    """Return the recorded time of the dead letter's first sighting, epoch seconds; else now."""
     recorded = message.history.context.first_seen_seconds
     return now_seconds if recorded is None else recorded
 
 
 def source_queue(message: Message, policy: ReplayPolicy) -> QueueAddress | None:
-    """Which queue it is a dead letter of, configured or not; None where nothing tells.
+    """Return the queue of which it is a dead letter, configured or not; None if that is unknown.
 
     SQS names the source only on a copy that its redrive policy moved. On any other (a held copy, a
-    direct send, what a message move task moved) ``src`` in the context does. Any producer can
+    direct send, a copy of a message move task) ``src`` in the context does. Any producer can
     write that, so a message is replayed only to a source that is configured; a held copy of a
     queue that is no longer configured is not taken for one of the main queue either. Without both
-    it is the main queue's, unless others are configured: then nothing tells.
+    it is the main queue's, unless others are configured: then it is unknown.
     """
-    if (arn := message.source_arn) is not None:
+    arn = message.source_arn
+    if arn is not None:
         try:
             return QueueAddress.from_arn(arn)
         except ValueError:
@@ -202,25 +204,26 @@ def _context(
     policy: ReplayPolicy,
     **changes: Any,  # noqa: ANN401 - fields of the context
 ) -> ReplayContext:
-    """What every copy carries that the function writes, with *changes*.
+    """Return the context that each copy of the function carries, with *changes*.
 
-    It names the source queue, because SQS says nothing of it on a copy that was sent; with one main
-    queue, too: a copy that is held while another is being configured must not lose its source.
+    It names the source queue, because SQS does not on a copy that was sent; with one main queue,
+    too: a copy that is held while another is being configured must not lose its source.
     """
-    known, source = message.history.context, source_queue(message, policy)
-    kept: dict[str, Any] = {
-        "first_id": known.first_id or message.message_id,
+    before = message.history.context
+    source = source_queue(message, policy)
+    fields: dict[str, Any] = {
+        "first_id": before.first_id or message.message_id,
         "first_seen_seconds": first_seen_seconds(message, now_seconds),
-        "plan_id": known.plan_id,
+        "plan_id": before.plan_id,
         "source_queue": source.name if source and is_queue_name(source.name) else None,
         "body_digest": message.body_digest,
-        "group_id": known.group_id,
-        "is_back": known.is_back,
-        "is_canary": known.is_canary,
+        "group_id": before.group_id,
+        "is_back": before.is_back,
+        "is_canary": before.is_canary,
         # A copy that SQS moved keeps the id under which the consumer saw it.
-        "last_id": known.last_id if message.source_arn is None else message.message_id,
+        "last_id": before.last_id if message.source_arn is None else message.message_id,
     }
-    return ReplayContext(**(kept | changes))
+    return ReplayContext(**(fields | changes))
 
 
 def _entry(
@@ -229,8 +232,14 @@ def _entry(
     deduplication_id: str | None = None,
     delay_seconds: int | None = None,
 ) -> SendEntry:
-    group, header = message.message_group_id, message.trace_header
-    return SendEntry(message.body, attributes, group, deduplication_id, header, delay_seconds)
+    return SendEntry(
+        body=message.body,
+        attributes=attributes,
+        message_group_id=message.message_group_id,
+        deduplication_id=deduplication_id,
+        trace_header=message.trace_header,
+        delay_seconds=delay_seconds,
+    )
 
 
 def _redrive_deduplication_id(message: Message, plan_id: str, *, to_fifo: bool) -> str | None:
@@ -259,7 +268,7 @@ def _marked(
 
 
 def _without_context(message: Message) -> dict[str, MessageAttribute]:
-    """The attributes without our context, and without a counter that is not the message's own."""
+    """Return the attributes without our context, and without a counter that is not its own."""
     counter = [REPLAY_COUNT_ATTRIBUTE] if message.history.is_inherited else []
     return _without(message.attributes, CONTEXT_ATTRIBUTE, *counter)
 

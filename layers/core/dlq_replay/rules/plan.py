@@ -1,4 +1,4 @@
-"""What is meant to happen to each record of a batch, before any of it has. Pure."""
+"""Decides on each record of a batch, before any message is sent. Pure."""
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.message import Message, SendEntry, UnreadableRecord
 
 NOT_COUNTED = "not_counted"
-"""The cause of what waits for a table, and for no queue: no send of it failed."""
+"""The cause of messages that wait for a table, and for no queue: no send of them failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Failed:
     Attributes:
         cause: a word for metrics and log searches: ``unreadable``, ``no_group``, ``refused``,
             ``in_doubt``, ``not_reached`` or ``not_counted``.
-        detail: what SQS or the record said, never a part of a body.
+        detail: the text of SQS, or the fault of the record; never a part of a body.
     """
 
     cause: str
@@ -47,11 +47,11 @@ Fate = Decision | Wait | Failed
 
 
 class Step(NamedTuple):
-    """One record and what is meant to happen to it; once acted on, what became of it.
+    """One record and the decision about it; after the send, its outcome.
 
     Attributes:
-        group: what must keep its order: the FIFO group, else the message alone; None where a group
-            is needed and missing.
+        group: messages that must keep their order: the FIFO group, else the message alone; None
+            where a group is needed and missing.
         main_queue: its source queue; the policy's main queue where its source is not configured.
         entry: the copy to send; None where nothing is sent: Wait, Failed, and Hold on FIFO. It goes
             to the main queue (Replay), the DLQ (Hold) or the parked queue (Park).
@@ -90,9 +90,9 @@ def plan_batch(
 ) -> list[Step]:
     """Decide on every record, in order. Message ids must be distinct.
 
-    *failures* is what consumers recorded, by ``failed_id``. *breakers* are those of each main
-    queue; without them nothing is held for them. *uncounted* are ids of messages that stay in the
-    DLQ until their return can be counted.
+    *failures* are the records of consumers, by ``failed_id``. *breakers* are those of each main
+    queue; without them no message is held for them. *uncounted* are ids of messages that stay in
+    the DLQ until their return can be counted.
 
     On FIFO a group goes on only past a replay: behind a record that is held, parked or left, the
     rest of its group is left too, so that it cannot overtake.
@@ -109,6 +109,7 @@ def plan_batch(
             own = policy.of(source)
             view = (breakers or {}).get(own.main_queue) or BreakerView({}, now_seconds)
             planner = planners[source] = _Planner(own, draw_up_to, view, view.grants)
+
         main = planner.policy.main_queue
         if group in stopped:
             step = Step(record, group, main, Wait())
@@ -121,6 +122,7 @@ def plan_batch(
             step = Step(record, group, main, fate)
         else:
             step = planner.step(record, group, failures.get(record.failed_id))
+
         if group is not None and not isinstance(step.fate, Replay):
             stopped.add(group)
         steps.append(step)
@@ -129,7 +131,7 @@ def plan_batch(
 
 @dataclass(slots=True)
 class _Planner:
-    """Decides on the messages of one main queue, and counts what its limit still lets through."""
+    """Decides on the messages of one main queue, and counts the grants that its limit has left."""
 
     policy: ReplayPolicy
     draw_up_to: DrawUpTo
@@ -137,34 +139,35 @@ class _Planner:
     grants: int
 
     def step(self, message: Message, group: str, failure: Failure | None) -> Step:
-        policy, view, draw = self.policy, self.breaker, self.draw_up_to
-        decision = decide(message, policy, view.now_seconds, draw, failure)
-        # Rule 8: what the other rules replay is held where the limit turns it away.
-        if (
-            view.limit
-            and isinstance(decision, Replay)
-            and (hold := hold_by_breaker(message, decision, policy, draw, view))
-        ):
-            if self.grants <= 0:
-                decision = hold
-            else:
+        policy = self.policy
+        view = self.breaker
+        decision = decide(message, policy, view.now_seconds, self.draw_up_to, failure)
+        # Rule 8: a message that the other rules replay is held where the limit turns it away.
+        if view.limit and isinstance(decision, Replay):
+            hold = hold_by_breaker(message, decision, policy, self.draw_up_to, view)
+            if hold and self.grants > 0:
                 self.grants -= 1
                 # Under a limit of 1 the consumer does not work: no attempt of the message's own.
                 decision = decision._replace(is_granted=True, is_counted=view.limit != 1)
+            elif hold:
+                decision = hold
+
         entry = self._copy(message, decision, failure)
         return Step(message, group, policy.main_queue, decision, entry)
 
     def _copy(
         self, message: Message, decision: Decision, failure: Failure | None
     ) -> SendEntry | None:
-        policy, now_seconds = self.policy, self.breaker.now_seconds
+        policy = self.policy
+        now_seconds = self.breaker.now_seconds
         match decision:
-            case Replay() as one:
-                count = one.number if one.is_counted else one.number - 1
+            case Replay(number, delay_seconds):
+                count = number if decision.is_counted else number - 1
                 # None once it is replayed without a limit.
-                limits = self.breaker
-                held = limits.held_since_seconds(message) if limits.applies_to(message) else None
-                return replay_entry(message, count, one.delay_seconds, now_seconds, policy, held)
+                held = None
+                if self.breaker.applies_to(message):
+                    held = self.breaker.held_since_seconds(message)
+                return replay_entry(message, count, delay_seconds, now_seconds, policy, held)
             case Park(reason):
                 error = failure.to_failure_error() if failure else None
                 return parked_entry(message, reason, now_seconds, policy, error)

@@ -12,18 +12,18 @@ MAX_MESSAGE_BYTES = 1_048_576
 """SQS's limit, and a queue's default: SQSDeveloperGuide, "Amazon SQS message quotas"."""
 
 DEFAULT_RETENTION_SECONDS = 345_600
-"""What a queue has that nobody set otherwise: SQSAPI, CreateQueue."""
+"""The retention of a queue by default: SQSAPI, CreateQueue."""
 
 MESSAGE_TIMER_MAX_SECONDS = 900
 """The longest DelaySeconds: SQSDeveloperGuide, "Amazon SQS message timers"."""
 
 EXPIRY_MARGIN_SECONDS = 300
-"""What must be left of a message's retention when its wait ends, for a poller to come by."""
+"""Retention that a message must have left when its wait ends, for a poller to receive it."""
 
 
 @dataclass(frozen=True)
 class QueueLimits:
-    """What the queues themselves impose: MaximumMessageSize, MessageRetentionPeriod, and others.
+    """The limits of the queues themselves: MaximumMessageSize, MessageRetentionPeriod, and others.
 
     Attributes:
         max_receive_count: of the main queue's redrive policy; None where it is not known.
@@ -51,7 +51,7 @@ class QueueLimits:
 
 @dataclass(frozen=True, slots=True)
 class ReplayPolicy:
-    """When to replay, how long to wait first, and when to stop.
+    """The rules for replays: when to replay, how long to wait first, and when to stop.
 
     Attributes:
         main_queue: where replayed messages go, and the source that they came from.
@@ -59,7 +59,7 @@ class ReplayPolicy:
         backoff: the wait before each.
         max_age_seconds: how long after we first saw it a message is still replayed; None: forever.
         non_retryable_errors: patterns of error names for which a message is parked at once.
-        limits: what the queues impose.
+        limits: of the queues.
         other_main_queues: further sources that share the DLQ, with their limits. A message of one
             of them is replayed to that queue: ask ``of`` for the policy of its messages.
     """

@@ -30,14 +30,16 @@ class MessageAttribute(NamedTuple):
         Binary values are base64 text in the one, bytes in the other. Raises MalformedMessageError
         where there is no usable value.
         """
-        of: Mapping[str, Any] = raw if isinstance(raw, dict) else {}
-        data_type = of["dataType"] if "dataType" in of else of.get("DataType")
-        if (value := of.get("stringValue")) is None:
-            value = of.get("StringValue", of.get("BinaryValue"))
+        fields: Mapping[str, Any] = raw if isinstance(raw, dict) else {}
+        data_type = fields["dataType"] if "dataType" in fields else fields.get("DataType")
+        value = fields.get("stringValue")
         if value is None:
-            # What is no base64 has no value, either.
+            value = fields.get("StringValue", fields.get("BinaryValue"))
+        if value is None:
+            # A value that is no base64 counts as none.
             with suppress(KeyError, TypeError, ValueError):
-                value = base64.b64decode(of["binaryValue"], validate=True)
+                value = base64.b64decode(fields["binaryValue"], validate=True)
+
         if not isinstance(data_type, str) or not isinstance(value, (str, bytes)):
             raise MalformedMessageError(f"attribute {name!r}: needs a type, and text or bytes")
         return cls(data_type, value)
@@ -52,11 +54,12 @@ Attributes = Mapping[str, MessageAttribute]
 
 
 def size_bytes(body: str, attributes: Attributes) -> int:
-    """Return what SQS counts against a message's limit, in bytes.
+    """Return the bytes that SQS counts against a message's limit.
 
     That is the body and each attribute's name, type and value, in UTF-8.
     """
-    texts, binary_bytes = [body, *attributes], 0
+    texts = [body, *attributes]
+    binary_bytes = 0
     for data_type, value in attributes.values():
         texts.append(data_type)
         if isinstance(value, str):

@@ -103,18 +103,19 @@ class Message:
         """
         names = _API_NAMES if "MessageId" in received else _LAMBDA_NAMES
         message_id, body, attributes, system, receipt_handle, md5_of_body = names
-        raw, read = _mapping(received, attributes), MessageAttribute.from_received
+        read = MessageAttribute.from_received
+        raw_attributes = _mapping(received, attributes).items()
         return cls(
             message_id=_required_text(received, message_id),
             body=_required_text(received, body),
-            attributes={name: read(name, one) for name, one in raw.items()},
+            attributes={name: read(name, raw) for name, raw in raw_attributes},
             system={name: str(value) for name, value in _mapping(received, system).items()},
             receipt_handle=str(received.get(receipt_handle, "")),
             md5_of_body=str(received.get(md5_of_body, "")),
         )
 
     def with_history(self, history: History) -> Self:
-        """Return the message with *history* in place of what its attributes say."""
+        """Return the message with *history* in place of that of its attributes."""
         message = replace(self)
         message.history = history
         return message
@@ -141,7 +142,7 @@ class Message:
 
     @property
     def due_seconds(self) -> int | None:
-        """When the wait of a held copy ends, epoch seconds; None on every other copy.
+        """The end of a held copy's wait, epoch seconds; None on every other copy.
 
         The function sends held copies to the DLQ. A copy that SQS moved there is none, whatever its
         context says: a producer wrote that, or a message move task brought a held copy elsewhere.
@@ -160,13 +161,13 @@ class Message:
 
     @property
     def sent_seconds(self) -> float | None:
-        """When this copy was sent (in a FIFO DLQ: moved there); epoch seconds."""
+        """The time when this copy was sent (in a FIFO DLQ: moved there); epoch seconds."""
         milliseconds = self._number("SentTimestamp")
         return None if milliseconds is None else milliseconds / 1000
 
     @property
     def receive_count(self) -> int | None:
-        """How often SQS handed it out, in its source queue too; None where SQS does not say."""
+        """The number of its receives, in its source queue too; None where SQS does not say."""
         return self._number("ApproximateReceiveCount")
 
     def _number(self, name: str) -> int | None:
@@ -184,8 +185,8 @@ class Message:
         if not header:
             return None
         parts = header.split(";")
-        kept = [part for part in parts if part and not part.strip().startswith("Lineage=")]
-        return ";".join(kept) or None
+        others = [part for part in parts if part and not part.strip().startswith("Lineage=")]
+        return ";".join(others) or None
 
 
 class SendEntry(NamedTuple):
@@ -205,7 +206,10 @@ class SendEntry(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """What SQS counts against the limits of message and batch; the trace header is free."""
+        """The bytes that SQS counts against the limits of message and batch.
+
+        The trace header is free.
+        """
         return size_bytes(self.body, self.attributes)
 
     def to_api(self, entry_id: str) -> dict[str, Any]:
