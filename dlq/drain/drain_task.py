@@ -33,19 +33,21 @@ CHUNK_BYTES = 16 * 1024 * 1024
 """Bodies and attributes of one chunk; the memory of a task is a small multiple of it."""
 
 EMPTY_POLLS = 3
-"""After so many empty answers in a row the task asks SQS how many messages it counts."""
+"""After this number of empty answers in a row the task asks SQS how many messages it counts."""
 
 LAST_POLL = 12
-"""So many empty answers in a row end the task, whatever SQS counts. On a FIFO queue messages can be
-visible and still not be received, while others of their group are in flight elsewhere."""
+"""After this number of empty answers in a row the task ends, whatever SQS counts. On a FIFO queue
+messages can be visible and still not be received, while others of their group are in flight
+elsewhere."""
 
 RECEIVE_ATTEMPTS = {
     RefusalKind.GLOBAL: 1,
     RefusalKind.TRANSIENT: 6,
     RefusalKind.OTHER: 3,
 }
-"""A receive that fails so often in a row ends the task. The client has repeated most failures
+"""A receive that fails this often in a row ends the task. The client has repeated most failures
 before, but not a throttled KMS key."""
+
 DELETE_ATTEMPTS = 2
 
 _NAMED_FAULTS = 10
@@ -91,7 +93,7 @@ class DrainCounts:
         left: archived, but the deletion was not confirmed: SQS returns them again, and reading
             the archive removes the second row.
         unreadable: receives of messages that could not be parsed; they stay in the queue.
-        faults: what was wrong with the first few of those.
+        faults: the reasons, for the first few of those.
         stopped_by: why the task ended early; None if the queue was empty or a limit was reached.
         tests: test messages of ``dlq doctor`` that were deleted and not archived. No other count
             has them.
@@ -108,7 +110,7 @@ class DrainCounts:
 
 
 class Receipt(NamedTuple):
-    """What is needed to delete a message whose row is written."""
+    """The ids with which a message is deleted once its row is written."""
 
     message_id: str
     receipt_handle: str
@@ -140,8 +142,8 @@ class DrainTask:
         write: returns only once its rows are durable; raises ArchiveError.
         count_visible: asks SQS how many messages are visible; None if SQS does not answer.
         now_seconds: the time of day, epoch seconds.
-        sleep: waits so many seconds before a retry.
-        is_stopped: whether to receive nothing more.
+        sleep: waits a number of seconds, before a retry.
+        is_stopped: returns whether to receive nothing more.
     """
 
     queue: SqsQueue
@@ -188,9 +190,11 @@ class DrainTask:
             while self._wants_more(chunk, len(calls), full_at):
                 room = self._room()
                 self._reserved += room
-                calls[self.executor.submit(self._receive, room, self._wait(chunk))] = room
+                call = self.executor.submit(self._receive, room, self._wait_seconds(chunk))
+                calls[call] = room
             if not calls:
                 return chunk
+
             for ended in wait(calls, return_when=FIRST_COMPLETED).done:
                 self._reserved -= calls.pop(ended)
                 self._take(ended.result(), chunk)
@@ -203,9 +207,11 @@ class DrainTask:
         if self._empty_polls and calls >= EMPTY_POLLS - self._empty_polls % EMPTY_POLLS:
             # Those in progress are enough for the next question to SQS.
             return False
+
         answer_bytes = self._largest_answer_bytes
-        each = MAX_RECEIVE * MAX_MESSAGE_BYTES if answer_bytes is None else answer_bytes
-        expected_bytes = chunk.size_bytes + calls * each
+        if answer_bytes is None:
+            answer_bytes = MAX_RECEIVE * MAX_MESSAGE_BYTES
+        expected_bytes = chunk.size_bytes + calls * answer_bytes
         return (
             len(chunk.rows) < self.rules.chunk_messages
             and expected_bytes < self.rules.chunk_bytes
@@ -213,15 +219,16 @@ class DrainTask:
         )
 
     def _room(self) -> int:
-        limit = self.rules.limit
-        return (
-            MAX_RECEIVE if limit is None else min(MAX_RECEIVE, limit - self._taken - self._reserved)
-        )
+        """Return how many messages the next call may receive."""
+        if self.rules.limit is None:
+            return MAX_RECEIVE
+        return min(MAX_RECEIVE, self.rules.limit - self._taken - self._reserved)
 
-    def _wait(self, chunk: Chunk) -> int:
+    def _wait_seconds(self, chunk: Chunk) -> int:
         if chunk.rows and self.rules.is_fifo:
             # SQS may return nothing more until the messages of this chunk are deleted.
             return 0
+
         # A poll of 1 s or more asks all of SQS's servers.
         least = 1 if self._empty_polls >= EMPTY_POLLS else 0
         wanted = max(least, self.rules.wait_seconds)
@@ -232,6 +239,7 @@ class DrainTask:
         return math.inf if until is None else until - self.now_seconds()
 
     def _receive(self, room: int, wait_seconds: int) -> Received | QueueError:
+        """Receive, and repeat a failure; return the error of the last attempt if all failed."""
         receive = partial(
             self.queue.receive,
             max_messages=room,
@@ -254,30 +262,35 @@ class DrainTask:
             return error
 
     def _take(self, received: Received | QueueError, chunk: Chunk) -> None:
+        """Add the messages of an answer to the chunk. Delete test messages."""
         if isinstance(received, QueueError):
             self._counts.stopped_by = str(received)
             return
+
         self._record_poll(len(received))
-        before, tests = chunk.size_bytes, list[Receipt]()
+        size_before = chunk.size_bytes
+        test_receipts: list[Receipt] = []
         drained_at = datetime.fromtimestamp(self.now_seconds(), UTC)
-        for one in received:
+        for message in received:
             try:
-                if isinstance(one, MalformedMessageError):
-                    raise one
-                if trial_id_of(one) is not None:
-                    tests.append(Receipt(one.message_id, one.receipt_handle))
+                if isinstance(message, MalformedMessageError):
+                    raise message
+                if trial_id_of(message) is not None:
+                    test_receipts.append(Receipt(message.message_id, message.receipt_handle))
                     continue
-                row = to_row(one, self.queue.url, drained_at)
+                row = to_row(message, self.queue.url, drained_at)
             except MalformedMessageError as error:
                 self._counts.unreadable += 1
                 if len(self._counts.faults) < _NAMED_FAULTS:
                     self._counts.faults.append(str(error))
             else:
                 self._counts.received += 1
-                self._taken += chunk.add(one, row)
-        if tests:
-            self._test_deletions.append(self.executor.submit(self._delete, tests))
-        self._largest_answer_bytes = max(self._largest_answer_bytes or 0, chunk.size_bytes - before)
+                self._taken += chunk.add(message, row)
+
+        if test_receipts:
+            self._test_deletions.append(self.executor.submit(self._delete, test_receipts))
+        answer_bytes = chunk.size_bytes - size_before
+        self._largest_answer_bytes = max(self._largest_answer_bytes or 0, answer_bytes)
 
     def _record_poll(self, messages: int) -> None:
         """Decide by the number of messages in an answer whether the queue is empty.
@@ -305,8 +318,10 @@ class DrainTask:
             self._counts.stopped_by = str(error)
             return False
         self._counts.archived += len(chunk.rows)
+
         # Deletions of the chunk before ran while this one was received.
         self._await_deletions()
+
         receipts = [*chunk.receipts.values()]
         for start in range(0, len(receipts), MAX_RECEIVE):
             batch = receipts[start : start + MAX_RECEIVE]
@@ -326,5 +341,8 @@ class DrainTask:
             self._counts.deleted += deleted
             self._counts.left += left
         self._deletions.clear()
-        self._counts.tests += sum(deletion.result()[0] for deletion in self._test_deletions)
+
+        for deletion in self._test_deletions:
+            deleted, _ = deletion.result()
+            self._counts.tests += deleted
         self._test_deletions.clear()
