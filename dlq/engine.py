@@ -1,8 +1,8 @@
-"""Where work on bodies runs: on this machine, or on as many as Spark has.
+"""The interface to the engines, which work on bodies: on this machine, or on those of Spark.
 
-Everything about ids is done where a verb runs, as tables of Arrow. Bodies are worked on as one
-idea: a list of partitions, and a function from record batches to record batches. Both engines give
-the same rows.
+Everything about ids is done where a verb runs, as tables of Arrow. Work on bodies has one form: a
+list of partitions, and a function from record batches to record batches. Both engines give the same
+rows.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ Function = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """Takes the batches of a partition. It is called on another machine, and must be picklable."""
 
 ATTEMPT: ContextVar[int] = ContextVar("attempt", default=1)
-"""Which attempt of its engine a function is called for, from 1: Spark repeats what failed."""
+"""The attempt for which an engine calls a function, from 1: Spark repeats what failed."""
 
 
 def _never() -> bool:
@@ -46,10 +46,10 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """How rows come to the tasks that need them.
+    """The assignment of rows to the tasks that need them.
 
     Attributes:
-        tasks: how many there are, at least 1.
+        tasks: the number of tasks, at least 1.
         task: a column with the number of the row's task, from 0, for each row.
         order: the columns by which the rows of a task are sorted. They have no nulls.
     """
@@ -64,11 +64,11 @@ AttributeSql = Mapping[str, Sequence[tuple[str, str | None]]]
 attribute that is removed."""
 
 GROUP_ID = "group_id"
-"""The column that says whose ``AttributeSql`` a row has."""
+"""The column with the group of a row, which selects its ``AttributeSql``."""
 
 CHANGES = "attribute_changes"
-"""The column that ``Engine.run_edited`` adds: what ``AttributeSql`` gives for this row, a list of
-``CHANGE``; null where the row's group has none."""
+"""The column that ``Engine.run_edited`` adds: the results of ``AttributeSql`` for this row, a list
+of ``CHANGE``; null where the row's group has none."""
 
 CHANGE = pa.struct(
     [
@@ -91,12 +91,12 @@ class Engine(Protocol):
 
     @property
     def name(self) -> str:
-        """What ``--engine`` calls it."""
+        """Its name, as ``--engine`` takes it."""
         ...
 
     @property
     def slots(self) -> int:
-        """How many partitions are worked on at the same time, at least 1."""
+        """The number of partitions that are worked on at the same time, at least 1."""
         ...
 
     @property
@@ -180,5 +180,5 @@ class Engine(Protocol):
         ...
 
     def attribute_fault(self, sql: str) -> str | None:
-        """Return what is wrong with an expression of ``set_attributes``; None if nothing is."""
+        """Return why an expression of ``set_attributes`` is refused; None if it is not."""
         ...

@@ -8,7 +8,8 @@ UNKNOWN = "unknown"
 _MINUTE = 60
 _TIMES = ((86_400, "d"), (3_600, "h"), (_MINUTE, "min"), (1, "s"))
 _MANY = 10
-"""From so many of a unit on, the next smaller unit is left out."""
+"""From this number of a unit on, the next smaller unit is left out."""
+
 _KIB = 1024
 _SIZES = ((1, "B"), (_KIB, "KiB"), (_KIB**2, "MiB"), (_KIB**3, "GiB"))
 
@@ -36,8 +37,8 @@ def percent(share: float) -> str:
         return "<0.1%"
     if rounded >= 100:  # noqa: PLR2004 - not all of it
         return ">99.9%"
-    near_an_end = rounded < 10 or rounded > 99  # noqa: PLR2004
-    return f"{rounded:.1f}%".replace(".0%", "%") if near_an_end else f"{rounded:.0f}%"
+    is_near_an_end = rounded < 10 or rounded > 99  # noqa: PLR2004
+    return f"{rounded:.1f}%".replace(".0%", "%") if is_near_an_end else f"{rounded:.0f}%"
 
 
 def minute(time: datetime | None) -> str:
@@ -74,7 +75,8 @@ def size(count: float | None) -> str:
     """Format a number of bytes: ``812 B``, ``1.2 KiB``."""
     if count is None:
         return UNKNOWN
-    scale, unit = next(one for one in reversed(_SIZES) if count >= one[0] or one[0] == 1)
+    fitting = [size for size in _SIZES if count >= size[0]]
+    scale, unit = fitting[-1] if fitting else _SIZES[0]
     return f"{quantity(count / scale)} {unit}"
 
 
@@ -82,17 +84,20 @@ def duration(seconds: float | None) -> str:
     """Format a duration in its largest one or two units: ``3 h 20 min``, ``12 h``."""
     if seconds is None:
         return UNKNOWN
+
     rounded = max(0, round(seconds))
-    large = next(
-        place for place, (length, _) in enumerate(_TIMES) if rounded >= length or length == 1
-    )
-    length, unit = _TIMES[large]
-    first, rest = divmod(rounded, length)
-    if length == 1 or first >= _MANY:
+    position = 0
+    while rounded < _TIMES[position][0] and position < len(_TIMES) - 1:
+        position += 1
+    length, unit = _TIMES[position]
+    count, rest = divmod(rounded, length)
+    if length == 1 or count >= _MANY:
         return f"{round(rounded / length):,} {unit}"
-    smaller, smaller_unit = _TIMES[large + 1]
-    second = rest // smaller
-    return f"{first} {unit}" + (f" {second} {smaller_unit}" if second else "")
+
+    smaller_length, smaller_unit = _TIMES[position + 1]
+    smaller_count = rest // smaller_length
+    smaller = f" {smaller_count} {smaller_unit}" if smaller_count else ""
+    return f"{count} {unit}{smaller}"
 
 
 def quantity(number: float) -> str:
@@ -110,11 +115,13 @@ def visible(text: str) -> str:
     """
     if text.replace("\n", "").isprintable():
         return text
-    return "".join(_visible(one, before) for before, one in zip(f" {text}", text, strict=False))
+    # Each with the character before it; before the first one stands a blank.
+    return "".join(map(_visible, text, f" {text}"))
 
 
-def _visible(one: str, before: str) -> str:
-    is_joiner = one in _JOINERS and before.isprintable() and not before.isascii()
-    if is_joiner or one in _KEPT or unicodedata.category(one) not in _INVISIBLE:
-        return one
-    return f"[U+{ord(one):04X}]"
+def _visible(character: str, before: str) -> str:
+    is_joiner = character in _JOINERS and before.isprintable() and not before.isascii()
+    is_kept = is_joiner or character in _KEPT
+    if is_kept or unicodedata.category(character) not in _INVISIBLE:
+        return character
+    return f"[U+{ord(character):04X}]"

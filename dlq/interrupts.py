@@ -1,4 +1,4 @@
-"""What Ctrl-C and SIGTERM stop during sends: the tasks, after their open calls."""
+"""Ctrl-C and SIGTERM during sends: they stop the tasks, after their open calls."""
 
 import signal
 import threading

@@ -9,8 +9,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
-from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +34,7 @@ from dlq.sql.duckdb_sql import condition_for_duckdb, for_duckdb, spark_name
 from dlq.sql.failures import no_attribute
 
 _SQL_BYTES = 64 * 1024 * 1024
-"""Rows of so many bytes are given to DuckDB at once."""
+"""About as many bytes of rows are given to DuckDB at once."""
 
 _BATCH_ROWS = 1000
 _COPIED_ROWS = 100
@@ -43,14 +42,19 @@ _COPIED_ROWS = 100
 
 _CHANGES = pa.list_(CHANGE)
 
-_STRING, _NUMBER, _BINARY = "String", "Number", "Binary"
+_STRING = "String"
+_NUMBER = "Number"
+_BINARY = "Binary"
+"""The types of message attributes, as SQS names them."""
+
+T = TypeVar("T")
 
 
 class LocalEngine:
     """Runs work in threads of this process; see ``engine.Engine``.
 
-    SQL is evaluated in the caller's thread, and so are the functions whose rows it is about: what
-    it holds at once then does not grow with the number of rows.
+    SQL is evaluated in the caller's thread, and so are the functions that make the rows for it. So
+    the rows that are in memory at once do not grow with the number of rows.
     """
 
     name = "local"
@@ -69,11 +73,11 @@ class LocalEngine:
 
     def run(self, work: Work) -> pa.Table:
         """See ``Engine.run``."""
-        calls = [
-            partial(_call, work.function, partition.to_batches(), work.schema)
-            for partition in work.partitions
-        ]
-        return _joined(_in_threads(calls, self.slots), work.schema)
+
+        def rows_of(partition: pa.Table) -> pa.Table:
+            return _call(work.function, partition.to_batches(), work.schema)
+
+        return _joined(_in_threads(rows_of, work.partitions, self.slots), work.schema)
 
     def run_where(
         self,
@@ -86,20 +90,15 @@ class LocalEngine:
         row: str = "message",
     ) -> pa.Table:
         """See ``Engine.run_where``."""
-        seen = [work.schema.field(name) for name in work.schema.names if name not in hidden]
-        condition_for_duckdb(where, pa.schema(seen), place)
+        named = [name for name in work.schema.names if name not in hidden]
+        condition_for_duckdb(where, _fields(work.schema, named), place)
 
-        batches = (
-            batch
-            for partition in work.partitions
-            for batch in work.function(partition.to_batches())
-        )
         selected = []
-        for rows in _in_pieces(batches, work.schema):
+        for rows in _in_pieces(_batches(work), work.schema):
             is_selected = matching(where, rows, place, hidden=hidden, row=row)
             selected.append(rows.select(list(columns)).filter(is_selected))
             del rows
-        return _joined(selected, pa.schema([work.schema.field(name) for name in columns]))
+        return _joined(selected, _fields(work.schema, columns))
 
     def run_edited(
         self,
@@ -122,8 +121,11 @@ class LocalEngine:
         # Before any task begins: SQL that fails must find nothing sent.
         edited = _edited(self.run(work).to_batches(), work.schema, attributes)
         rows_of_tasks = _exchanged([*edited], exchange)
-        calls = [partial(_call, then.function, rows, then.schema) for rows in rows_of_tasks]
-        return _joined(_in_threads(calls, len(calls)), then.schema)
+
+        def results_of(rows: Iterator[pa.RecordBatch]) -> pa.Table:
+            return _call(then.function, rows, then.schema)
+
+        return _joined(_in_threads(results_of, rows_of_tasks, exchange.tasks), then.schema)
 
     def check_condition(self, sql: str, schema: pa.Schema, place: str) -> None:
         """See ``Engine.check_condition``."""
@@ -138,6 +140,16 @@ class LocalEngine:
         return None
 
 
+def _fields(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
+    return pa.schema([schema.field(name) for name in names])
+
+
+def _batches(work: Work) -> Iterator[pa.RecordBatch]:
+    """Do *work* in this thread; yield its rows."""
+    for partition in work.partitions:
+        yield from work.function(partition.to_batches())
+
+
 def _call(function: Function, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
     is_stopped = STOPPED.get()
 
@@ -150,30 +162,31 @@ def _call(function: Function, batches: Iterable[pa.RecordBatch], schema: pa.Sche
     return pa.Table.from_batches(until_stopped(), schema)
 
 
-def _in_threads(calls: Sequence[Callable[[], pa.Table]], threads: int) -> list[pa.Table]:
-    """Return what each call returns, in their order.
+def _in_threads(call: Callable[[T], pa.Table], inputs: Sequence[T], threads: int) -> list[pa.Table]:
+    """Return the results of *call* for each of *inputs*, in their order.
 
-    After one has failed no other begins, and the first error is raised when those that run have
+    After a call has failed no other begins, and the first error is raised when those that run have
     ended. Ctrl-C raises at once. In both cases they see ``STOPPED``, and end at their next batch.
     """
-    if not calls:
+    if not inputs:
         return []
+
     stopped = threading.Event()
 
-    def called(call: Callable[[], pa.Table]) -> pa.Table:
+    def call_in_thread(value: T) -> pa.Table:
         if stopped.is_set():
             # Whoever asks for the results finds the error of one that had begun before this.
             raise CancelledError
         STOPPED.set(stopped.is_set)
         try:
-            return call()
+            return call(value)
         except BaseException:
             stopped.set()
             raise
 
     executor = ThreadPoolExecutor(threads, thread_name_prefix="work")
     try:
-        futures = [executor.submit(called, call) for call in calls]
+        futures = [executor.submit(call_in_thread, value) for value in inputs]
         wait(futures)
     finally:
         stopped.set()
@@ -212,6 +225,7 @@ def _exchanged(
     """
     if not batches:
         return [iter(())] * exchange.tasks
+
     keys = [exchange.task, *exchange.order]
     table = pa.Table.from_batches(batches).select(keys)
     in_order: Any = pc.sort_indices(table, [(key, "ascending") for key in keys])
@@ -239,11 +253,13 @@ def _taken(
         wanted = numbers[start : start + _COPIED_ROWS]
         sources = np.searchsorted(ends, wanted, side="right")
         by_source = np.argsort(sources, kind="stable")
+
         parts = []
         for source in np.unique(sources):
-            of_batch = batches[source]
-            places = wanted[sources == source] - (ends[source] - of_batch.num_rows)
-            parts.append(of_batch.take(places))
+            batch = batches[source]
+            first_number = ends[source] - batch.num_rows
+            parts.append(batch.take(wanted[sources == source] - first_number))
+
         copied = pa.Table.from_batches(parts)
         yield from copied.take(np.argsort(by_source, kind="stable")).to_batches()
 
@@ -258,24 +274,26 @@ def _edited(
 
 
 def _changes(rows: pa.Table, attributes: AttributeSql) -> list[list[dict[str, Any]] | None]:
+    """Return ``CHANGES`` of each row."""
     changes: list[list[dict[str, Any]] | None] = [None] * rows.num_rows
     columns = [name for name in READ_COLUMNS if name in rows.column_names]
     for group_id, expressions in attributes.items():
         group_ids = rows[GROUP_ID].cast(pa.string())
         is_of_group: Any = pc.equal(group_ids, pa.scalar(group_id)).fill_null(False)  # noqa: FBT003 - a value
-        places = np.flatnonzero(is_of_group)
-        if not len(places):
+        positions = np.flatnonzero(is_of_group)
+        if not len(positions):
             continue
 
-        of_group = rows.select(columns).filter(is_of_group)
+        group_rows = rows.select(columns).filter(is_of_group)
         source = f"set_attributes of group {group_id}"
-        lists: list[list[dict[str, Any]]] = [[] for _ in places]
+        changes_by_row: list[list[dict[str, Any]]] = [[] for _ in positions]
         for name, sql in expressions:
-            for changed, value in zip(lists, _values(name, sql, of_group, source), strict=True):
-                changed.append(value)
+            new_values = _values(name, sql, group_rows, source)
+            for row_changes, value in zip(changes_by_row, new_values, strict=True):
+                row_changes.append(value)
 
-        for place, changed in zip(places, lists, strict=True):
-            changes[place] = changed
+        for position, row_changes in zip(positions, changes_by_row, strict=True):
+            changes[position] = row_changes
     return changes
 
 
@@ -293,13 +311,14 @@ def _values(name: str, sql: str | None, rows: pa.Table, source: str) -> list[dic
     with naming(source, sql):
         data_type = _attribute_type(sql, rows.schema)
     is_binary = data_type == _BINARY
-    results = values(sql, rows, source, as_text=not is_binary).to_pylist()
+    change["data_type"] = data_type
     field = "binary_value" if is_binary else "string_value"
-    return [{**change, "data_type": data_type, field: result} for result in results]
+    results = values(sql, rows, source, as_text=not is_binary).to_pylist()
+    return [{**change, field: result} for result in results]
 
 
 def _attribute_type(sql: str, schema: pa.Schema) -> str:
-    """Return the type of SQS for what *sql* gives.
+    """Return the type of SQS for the results of *sql*.
 
     Raises:
         InputError: there is none, or *sql* is refused.

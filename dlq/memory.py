@@ -1,4 +1,4 @@
-"""Whether what a run holds fits into the memory that this process may still take. Linux.
+"""Checks that a run fits into the memory that this process may still take. Linux.
 
 This process holds the ids of all messages of a plan and, on the engine of one machine, the bodies
 of those that it sends. A process that needs more memory than there is gets killed, without a word,
@@ -16,14 +16,15 @@ BYTES_PER_MESSAGE = 800
 five million 3,279 MB; a million of a standard queue 428 MB."""
 
 ALWAYS_FIT = 100_000
-"""So few messages are never refused: they take less than what any driver needs to start."""
+"""A run with at most this number of messages is never refused: they take less than any driver needs
+to start."""
 
 BYTES_PER_SENT_BYTE = 3
 """Of the messages that this process holds while it sends them, at the peak. Measured with 250 MB of
 them, sent by three tasks: 1.4 times as much of 100,000, 2.6 times of 1,000, 3.2 times of 300."""
 
 ALWAYS_SENT_BYTES = 16 * 1024 * 1024
-"""So little is never refused."""
+"""A run that sends at most this is never refused."""
 
 _MEBIBYTE = 1024 * 1024
 
@@ -61,6 +62,7 @@ def require_memory(messages: int, available_bytes: int | None) -> None:
     left_bytes = _left_if_short(needed_bytes, available_bytes)
     if messages <= ALWAYS_FIT or left_bytes is None:
         return
+
     raise InputError(
         f"the ids of {messages:,} messages need about {needed_bytes // _MEBIBYTE:,} MiB of the "
         f"driver's memory, which has {left_bytes // _MEBIBYTE:,} MiB left, enough for "
@@ -83,6 +85,7 @@ def require_memory_to_send(message_bytes: int, available_bytes: int | None) -> N
     left_bytes = _left_if_short(needed_bytes, available_bytes)
     if message_bytes <= ALWAYS_SENT_BYTES or left_bytes is None:
         return
+
     raise InputError(
         f"the {message_bytes // _MEBIBYTE:,} MiB of messages to send need about "
         f"{needed_bytes // _MEBIBYTE:,} MiB of this machine's memory, which has "
@@ -116,10 +119,12 @@ def available_bytes(
             heap of Spark's JVM.
         read: returns the text of a file of the system, None where there is none.
     """
-    left = [_left_in_machine(read(_MEMINFO))]
-    left += [_left_in_group(read, *files) for files in _GROUPS]
-    known = [one for one in left if one is not None]
-    return min(known) - reserved_bytes if known else None
+    limits = [_left_in_machine(read(_MEMINFO))]
+    for group in _GROUPS:
+        limits.append(_left_in_group(read, *group))
+
+    known_limits = [limit for limit in limits if limit is not None]
+    return min(known_limits) - reserved_bytes if known_limits else None
 
 
 def _left_in_machine(meminfo: str | None) -> int | None:
@@ -138,6 +143,7 @@ def _left_in_group(
     # Without a limit version 2 says "max", and version 1 a number larger than any machine.
     if limit_bytes is None or taken_bytes is None:
         return None
+
     cached_bytes = 0
     for line in (read(statistics) or "").splitlines():
         name, _, value = line.partition(" ")

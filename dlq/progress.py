@@ -15,7 +15,6 @@ from dlq.errors import JobError
 _INTERVAL_SECONDS = 1.0
 _RATE_SECONDS = 30.0
 
-
 Progress = Callable[[str, Callable[[], str]], AbstractContextManager[None]]
 """Shows a label and, at intervals, what the function returns, while its context is active."""
 
@@ -37,8 +36,10 @@ def on_stderr(before: str, after: str, every_seconds: float) -> Progress:
                 sys.stderr.flush()
 
         def show(seconds: float, text: str) -> None:
-            parts = filter(None, (f"{label}: {figures.duration(seconds)}", text))
-            write(f"{before}{', '.join(parts)}{after}")
+            line = f"{label}: {figures.duration(seconds)}"
+            if text:
+                line += f", {text}"
+            write(f"{before}{line}{after}")
 
         try:
             with _repeated(every_seconds, status, show):
@@ -91,13 +92,14 @@ class HowFar:
 
     def line(self, done: int) -> str:
         """Return the line for *done* messages."""
-        total = max(self._total, done)
         now = self._now_seconds()
         while len(self._past) > 1 and self._past[1][0] <= now - _RATE_SECONDS:
             self._past.popleft()
-        since, before = self._past[0]
+        since, done_before = self._past[0]
         self._past.append((now, done))
-        rate = (done - before) / (now - since) if now > since else 0.0
+        rate = (done - done_before) / (now - since) if now > since else 0.0
+
+        total = max(self._total, done)
         parts = [f"{done:,} of {total:,} messages", f"{figures.quantity(rate)}/s"]
         if rate and done < total:
             parts.append(f"{figures.duration((total - done) / rate)} left")
@@ -122,7 +124,7 @@ def _repeated(
 
 @contextmanager
 def repeating(act: Callable[[], object], every_seconds: float, name: str) -> Iterator[None]:
-    """Call *act* every so many seconds, first after that time, in a thread called *name*.
+    """Call *act* at intervals, first after one of them, in a thread called *name*.
 
     When the block has ended, no call is in progress, and none will begin. *act* must not raise: its
     thread would end.
