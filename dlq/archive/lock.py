@@ -55,10 +55,10 @@ _LOCKS = "locks"
 _END = ".end.json"
 _NUMBER = re.compile(rf"{_LOCKS}/(\d+)\.(end\.)?json")
 _RENEWALS = 10
-"""How often a run renews its lock in the life of the lock."""
+"""The number of renewals in the life of a lock."""
 
 _LOOKS = 4 * _RENEWALS
-"""How often a run that waits for the lock looks at it in that time."""
+"""The number of looks in that time by a run that waits for the lock."""
 
 
 def steady_seconds() -> float:

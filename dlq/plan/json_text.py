@@ -49,7 +49,7 @@ class Number(RawJSON):
 
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | Number | str | bool | None"
-"""What ``read_json`` returns."""
+"""A value as ``read_json`` returns it."""
 
 _Pairs: TypeAlias = "list[tuple[str, Json]]"
 

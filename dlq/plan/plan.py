@@ -46,7 +46,7 @@ _HEAD = """\
 
 
 class Action(StrEnum):
-    """What a redrive does with a group."""
+    """The action of a redrive for a group."""
 
     LEAVE = "leave"
     REDRIVE = "redrive"

@@ -20,8 +20,8 @@ from dlq.explain.triage import GroupState
 from dlq.figures import counted, duration
 
 PATIENCE_MINUTES = 15
-"""How long a run waits for a verdict. Also how old an error of the replay function must be so that
-it no longer counts: by then the function has parked what it could not count."""
+"""The time that a run waits for a verdict. Also the age at which an error of the replay function
+no longer counts: by then the function has parked the messages that it could not count."""
 
 LOOKS_A_MINUTE = 6
 

@@ -169,12 +169,12 @@ class Messages:
 
 @dataclass(frozen=True, slots=True)
 class _Claims:
-    """What runs say of messages; each table as ``_ENTRIES``, a message may be in several.
+    """Entries by the claims of runs; each table as ``_ENTRIES``, a message may be in several.
 
     Attributes:
-        final: from result files with a result for each claim. They never say anything else.
+        final: from result files with a result for each claim. They never change.
         open: from the other result files, and from runs without one. Results may still come.
-        runs: the result files that an open set covers which has *final* in its rows.
+        runs: the result files that the new open set covers, and that need not be read again.
     """
 
     final: list[pa.Table]
@@ -265,16 +265,20 @@ def _read(archive: Archive, base: OpenSet, reopened: set[str]) -> tuple[Messages
 
 def _read_new_claims(archive: Archive, base: OpenSet) -> _Claims:
     """Read the claims of all runs that *base* does not cover."""
+    claims = _Claims(final=[_ENTRIES.empty_table()], open=[_ENTRIES.empty_table()], runs={})
     paths, open_attempts = ledger_files(archive)
-    runs = {path: base.runs[path] for path in paths if path in base.runs}
-    claims = _Claims(final=[_ENTRIES.empty_table()], open=[_ENTRIES.empty_table()], runs=runs)
+    new_paths = []
+    for path in paths:
+        if path in base.runs:
+            claims.runs[path] = base.runs[path]
+        else:
+            new_paths.append(path)
 
     def read(file: ResultFile) -> tuple[pa.Table, bool, ResultSpan]:
         claimed, is_whole = claimed_in(file)
         span = ResultSpan(pc.max(claimed["time"]).as_py() or "", file.sent_span())
         return _entry_table(claimed), is_whole, span
 
-    new_paths = [path for path in paths if path not in runs]
     results = read_results(archive, new_paths, read)
     for path, (entries, is_whole, span) in zip(new_paths, results, strict=True):
         if is_whole:
@@ -304,10 +308,10 @@ def _covered_drains(
     Left out are the *reopened* drains, those whose files changed, and those with a message that a
     claim names and that has no row: it is in the stored counts, and the claim may change its state.
     """
-    drains = {
-        drain_id for drain_id, digest in base.drains.items() if digests.get(drain_id) == digest
-    }
-    drains -= reopened
+    drains = set()
+    for drain_id, digest in base.drains.items():
+        if digests.get(drain_id) == digest and drain_id not in reopened:
+            drains.add(drain_id)
 
     rows = _rows_of_drains(base.rows, drains)
     claimed = pa.concat_tables([*claims.final, *claims.open])
@@ -437,8 +441,7 @@ def claimed_table(
         without: the paths of result files to leave out.
         wanted: returns which rows to keep.
     """
-    paths, open_attempts = ledger_files(archive, by_plan)
-    paths = [path for path in paths if path not in without]
+    paths, open_attempts = ledger_files(archive, by_plan, without)
 
     def read(file: ResultFile) -> pa.Table:
         claimed, _ = claimed_in(file)
@@ -480,7 +483,7 @@ def has_unknown_sends(archive: Archive) -> bool:
     """Return whether a message is in doubt because no result of its claim was written.
 
     A task may still be at work on it, or have been killed. Other messages are in doubt because SQS
-    gave no answer: nobody is at work on those.
+    gave no answer: no task is at work on those.
     """
     paths, open_attempts = ledger_files(archive)
     # All claims of a file that the open set covers have results.

@@ -168,20 +168,23 @@ def read_results(
             yield from executor.map(act, paths[start : start + _CONCURRENT_FILES])
 
 
-def ledger_files(archive: Archive, plan_id: str = "") -> tuple[list[str], Iterator[Attempt]]:
+def ledger_files(
+    archive: Archive, plan_id: str = "", without: Collection[str] = ()
+) -> tuple[list[str], Iterator[Attempt]]:
     """List the runs of a plan, or of all.
 
     Returns:
-        The paths of the result files; and the attempts of the runs that have none, read lazily.
+        The paths of the result files, except those of *without*; and the attempts of the runs that
+        have no result file, read lazily.
     """
     states = list_runs(archive, plan_id)
     paths = []
     without_file = []
     for run in sorted(states):
-        if states[run] is RunState.CLOSED:
-            paths.append(run_path(*run, RESULTS))
-        else:
+        if states[run] is not RunState.CLOSED:
             without_file.append(run)
+        elif (path := run_path(*run, RESULTS)) not in without:
+            paths.append(path)
 
     def attempts() -> Iterator[Attempt]:
         for run in without_file:

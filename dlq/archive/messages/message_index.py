@@ -254,8 +254,7 @@ def _attempts(
 
     The result files of *without* are left out.
     """
-    paths, attempts = ledger_files(archive)
-    paths = [path for path in paths if path not in without]
+    paths, attempts = ledger_files(archive, without=without)
 
     def read(file: ResultFile) -> list[Attempt]:
         return list(file.attempts_with(field, ids))
