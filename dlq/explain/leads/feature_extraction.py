@@ -1,6 +1,6 @@
 """Extract the features of sampled messages by an engine, and find the leads among all of them.
 
-What an engine returns is masked and cut, or features only. The search runs in this process: each
+An engine returns features, and texts that are masked and cut. The search runs in this process: each
 group is compared with all others. The sample takes about 300 MB.
 """
 
@@ -25,6 +25,7 @@ from dlq.explain.leads.predicates import feature_table
 from dlq.explain.signature.mask import SAMPLE_CHARACTERS, Masks
 from dlq.explain.signature.signature import (
     TITLE_CHARACTERS,
+    Reason,
     Reasons,
     Signature,
     has_error,
@@ -92,8 +93,10 @@ def read_features(
     Returns:
         A table for ``leads_among``, and the rows of the messages to show for ``group_findings``.
     """
-    picked_ids = map(str, picks["message_id"].to_pylist())
-    logged = {message_id: reasons[message_id] for message_id in picked_ids if message_id in reasons}
+    logged = {}
+    for message_id in map(str, picks["message_id"].to_pylist()):
+        if message_id in reasons:
+            logged[message_id] = reasons[message_id]
     extractor = _Extractor(picks, logged, titles, masks)
     then = Work((), extractor.extract, _EXTRACTED)
 
@@ -115,61 +118,92 @@ class _Extractor:
     def extract(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         picks = {pick["message_id"]: pick for pick in self.picks.to_pylist()}
         for batch in batches:
-            # Python makes numbers far more quickly than times.
-            columns: dict[str, Any] = {name: batch[name] for name in INPUT_COLUMNS}
-            columns |= {name: batch[name].cast(pa.int64()) for name in _TIMES}
-            rows = pa.table(columns).to_pylist()
-            extracted = [self._row(row | picks[row["message_id"]]) for row in rows]
-            yield pa.RecordBatch.from_pylist(extracted, schema=_EXTRACTED)
+            columns: dict[str, Any] = {}
+            for name in INPUT_COLUMNS:
+                # Python makes numbers far more quickly than times.
+                columns[name] = batch[name].cast(pa.int64()) if name in _TIMES else batch[name]
 
-    def _row(self, row: dict[str, Any]) -> dict[str, Any]:
-        body = row["body"]
-        recorded = row["error_type"], row["error_message"], row["error_place"]
-        reason = reason_of(self.reasons, row["message_id"], *recorded)
-        extracted: dict[str, Any] = {
-            "group_id": row["group_id"],
-            "chance": row["chance"],
+            rows = []
+            for message in pa.table(columns).to_pylist():
+                pick = picks[message["message_id"]]
+                rows.append(self._row(message | pick))
+            yield pa.RecordBatch.from_pylist(rows, schema=_EXTRACTED)
+
+    def _row(self, message: dict[str, Any]) -> dict[str, Any]:
+        reason = reason_of(
+            self.reasons,
+            message["message_id"],
+            message["error_type"],
+            message["error_message"],
+            message["error_place"],
+        )
+        row: dict[str, Any] = {
+            "group_id": message["group_id"],
+            "chance": message["chance"],
             "is_by_shape": not has_error(reason.type, reason.message),
         }
-        attributes = row["attributes"] or ()
-        if row["is_sampled"]:
-            columns = {name: row[name] for name in COLUMNS}
-            times = [row[name] for name in _TIMES if row[name] is not None]
-            extracted["failed_at"] = min(times) / 1e6 if times else None
-            extracted["features"] = features_of(body, row["body_bytes"], attributes, columns)
-            shape = shape_of(body).key.encode("utf-8", "replace")
-            extracted["shape"] = sha256(shape).hexdigest()[:16]
-        if row["is_shown"]:
-            error = reason.type, reason.message, row["error_code"]
-            kind, place = row["stated_kind"], reason.place
-            signature = signature_of(body, row["parked_reason"], *error, kind, place)
-            text = self._title(row["group_id"], signature)
-            masked, is_cut = mask_start(text, TITLE_CHARACTERS, self.masks.text)
-            extracted["title"] = short_title(f"{masked}…" if is_cut else masked)
-            extracted["message_id"] = row["message_id"]
-            extracted["sent_at"] = row["sent_at"]
-            extracted["logged"] = reason.logged
-            shows_values = self.masks.shows_values
-            shown = self.masks.value("body", body, SAMPLE_CHARACTERS) if shows_values else None
-            extracted["body"] = shown
-            extracted["attributes"] = {
-                name: self._attribute_text(name, value)
-                for name, value in (sorted(attributes) if shows_values else ())
-                if name not in OUR_ATTRIBUTES
-            }
-        return extracted
+        if message["is_sampled"]:
+            row |= _sampled_values(message)
+        if message["is_shown"]:
+            row |= self._shown_values(message, reason)
+        return row
+
+    def _shown_values(self, message: dict[str, Any], reason: Reason) -> dict[str, Any]:
+        """Return the columns ``_SHOWN``."""
+        body = message["body"]
+        signature = signature_of(
+            body,
+            parked_reason=message["parked_reason"],
+            error_type=reason.type,
+            error_message=reason.message,
+            error_code=message["error_code"],
+            stated_kind=message["stated_kind"],
+            error_place=reason.place,
+        )
+        title = self._title(message["group_id"], signature)
+        masked, is_cut = mask_start(title, TITLE_CHARACTERS, self.masks.text)
+
+        shown_body = None
+        attributes = {}
+        if self.masks.shows_values:
+            shown_body = self.masks.value("body", body, SAMPLE_CHARACTERS)
+            for name, value in sorted(message["attributes"] or ()):
+                if name not in OUR_ATTRIBUTES:
+                    attributes[name] = self._attribute_text(name, value)
+        return {
+            "title": short_title(f"{masked}…" if is_cut else masked),
+            "message_id": message["message_id"],
+            "sent_at": message["sent_at"],
+            "body": shown_body,
+            "logged": reason.logged,
+            "attributes": attributes,
+        }
 
     def _title(self, group_id: str, signature: Signature) -> str:
         if group_id == OTHERS:
             return OTHERS_TITLE
-        if title := self.titles.get(group_id):
+        title = self.titles.get(group_id)
+        if title:
             return title if isinstance(title, str) else hidden(signature.text, title)
         return signature.text if self.masks.shows_values else signature.textless
 
     def _attribute_text(self, name: str, value: dict[str, Any]) -> str:
         text = value["string_value"]
-        held = (value["binary_value"] or b"") if text is None else text
-        return self.masks.value(f"attribute.{name}", held, _ATTRIBUTE_CHARACTERS)
+        content = (value["binary_value"] or b"") if text is None else text
+        return self.masks.value(f"attribute.{name}", content, _ATTRIBUTE_CHARACTERS)
+
+
+def _sampled_values(message: dict[str, Any]) -> dict[str, Any]:
+    """Return the columns of ``_SAMPLED`` that need the body, or the times."""
+    body = message["body"]
+    columns = {name: message[name] for name in COLUMNS}
+    times = [message[name] for name in _TIMES if message[name] is not None]
+    shape = shape_of(body).key.encode("utf-8", "replace")
+    return {
+        "features": features_of(body, message["body_bytes"], message["attributes"] or (), columns),
+        "failed_at": min(times) / 1e6 if times else None,
+        "shape": sha256(shape).hexdigest()[:16],
+    }
 
 
 def leads_among(
@@ -182,13 +216,22 @@ def leads_among(
     if not sampled.num_rows:
         return {}
     rows = sampled.sort_by([("group_id", "ascending"), ("chance", "ascending")])
-    shapes = np.unique(rows["shape"].to_numpy(), return_inverse=True)[1]
-    ids, is_by_shape = (rows[name].to_numpy() for name in ("group_id", "is_by_shape"))
+    _, shapes = np.unique(rows["shape"].to_numpy(), return_inverse=True)
+    ids = rows["group_id"].to_numpy()
+    is_by_shape = rows["is_by_shape"].to_numpy()
     starts = np.flatnonzero(ids[1:] != ids[:-1]) + 1
-    groups = [
-        SampledGroup(ids[some[0]], some, counts[ids[some[0]]], bool(is_by_shape[some[0]]))
-        for some in np.split(np.arange(len(ids)), starts)
-    ]
+
+    groups = []
+    for messages in np.split(np.arange(len(ids)), starts):
+        first = messages[0]
+        group = SampledGroup(
+            group_id=ids[first],
+            messages=messages,
+            population=counts[ids[first]],
+            is_by_shape=bool(is_by_shape[first]),
+        )
+        groups.append(group)
+
     lines = cast("pa.StringArray", combined(rows["features"]))
     times = rows["failed_at"].to_numpy().astype(np.float64)
     sample = Sample(feature_table(lines), groups, shapes.astype(np.int64), times)

@@ -1,4 +1,4 @@
-"""Extract the features of a message: what each of its fields holds, as countable texts. Pure.
+"""Extract the features of a message: the content of each field, as countable texts. Pure.
 
 A feature is the path of a field and a tag: ``path TAB tag``. Each field has one feature for its
 type. Texts, integers and booleans have one for the value, and numbers one for the magnitude. There
@@ -44,16 +44,25 @@ POINTERS: Mapping[str, str] = {
 }
 """Fields of a body that is a pointer of the SQS extended client, in SQL."""
 
-TEXT, NUMBER, BOOLEAN, NULL = "text", "number", "true or false", "null"
-OBJECT, ARRAY, BINARY, EMPTY = "object", "array", "bytes", "empty"
+TEXT = "text"
+NUMBER = "number"
+BOOLEAN = "true or false"
+NULL = "null"
+OBJECT = "object"
+ARRAY = "array"
+BINARY = "bytes"
+EMPTY = "empty"
 TYPES = (TEXT, NUMBER, BOOLEAN, NULL, OBJECT, ARRAY, BINARY, EMPTY)
 COMPLETE = "+"
 IN_SOME = "missing in some"
 """A field is missing in some elements of an array and present in others."""
 
-VALUE, MAGNITUDE = "=", "~"
-PRESENT, MISSING = "present", "missing"
-"""Not features, but what predicates say beside them."""
+VALUE = "="
+MAGNITUDE = "~"
+
+PRESENT = "present"
+MISSING = "missing"
+"""Tags of predicates that are no features."""
 
 OUR_ATTRIBUTES = ("sqs-dlq-replay-nb", "sqs-dlq-context")
 _FIELDS = 400
@@ -75,21 +84,25 @@ def features_of(
     *attributes* are names with ``data_type, string_value, binary_value``; *columns* has the values
     of ``COLUMNS``.
     """
-    found = _Features()
+    features = _Features()
     for name, value in columns.items():
         if value is not None:
-            found.text(name, value)
-    found.add(SIZE, NUMBER)
-    found.add(SIZE, f"{MAGNITUDE}{body_bytes.bit_length()}")
+            features.text(name, value)
+    features.add(SIZE, NUMBER)
+    features.add(SIZE, f"{MAGNITUDE}{body_bytes.bit_length()}")
+
     for name, attribute in attributes:
         if name in OUR_ATTRIBUTES:
             continue
-        if attribute["string_value"] is None:
-            found.add_type(_child(ATTRIBUTE, name), BINARY)
+        path = _child(ATTRIBUTE, name)
+        text = attribute["string_value"]
+        if text is None:
+            features.add_type(path, BINARY)
         else:
-            found.text(_child(ATTRIBUTE, name), attribute["string_value"])
-    found.body(body)
-    return NEWLINE.join(found.features)
+            features.text(path, text)
+
+    features.body(body)
+    return NEWLINE.join(features.features)
 
 
 def path_text(path: str) -> str:
@@ -98,7 +111,7 @@ def path_text(path: str) -> str:
 
 
 class _Features:
-    """The features of one message in the order found. A dict keeps each once."""
+    """The features of one message, each once, in the order in which they were found."""
 
     def __init__(self) -> None:
         self.features: dict[str, None] = {}
@@ -124,26 +137,34 @@ class _Features:
         self.add_type(path, NUMBER)
         if type(number) is int and -(10**9) < number < 10**9:
             self.add(path, f"{VALUE}{number}")
-        if (size := abs(number)) < 10.0**15:
+        size = abs(number)
+        if size < 10.0**15:
             digits = len(str(int(size))) if size >= 1 else 0
-            self.add(path, f"{MAGNITUDE}{'-' if digits and number < 0 else ''}{digits}")
+            sign = "-" if digits and number < 0 else ""
+            self.add(path, f"{MAGNITUDE}{sign}{digits}")
 
     def body(self, body: str) -> None:
-        path, text, value = BODY, body, parse_json(body)
-        while value is NOT_JSON and (packed := in_base64(text)) is not None:
-            held = packed[1]
+        path = BODY
+        text = body
+        value = parse_json(text)
+        while value is NOT_JSON and (decoded := in_base64(text)) is not None:
+            _, content = decoded
             path += FROM_BASE64
-            if isinstance(held, bytes):
+            if isinstance(content, bytes):
                 self.add_type(path, BINARY)
                 return
-            text, value = held, parse_json(held)
+            text = content
+            value = parse_json(text)
         if value is NOT_JSON:
             self.add_type(path, TEXT if text.strip() else EMPTY)
             return
-        if pointer := pointer_of(value):
-            for name, text in zip(POINTERS, pointer, strict=False):
-                self.text(name, text)
+
+        pointer = pointer_of(value)
+        if pointer is not None:
+            for name, part in zip(POINTERS, pointer, strict=False):
+                self.text(name, part)
             return
+
         self._field(path, value, 0)
         # Breadth first, so that the deepest fields are the ones left out.
         while self._waiting:
@@ -152,19 +173,22 @@ class _Features:
                 continue
             self.add(path, COMPLETE)
             if type(container) is dict:
-                for key, one in container.items():
-                    self._field(_child(path, key), one, level)
+                for key, value in container.items():
+                    self._field(_child(path, key), value, level)
             else:
                 self._elements(f"{path}{ELEMENT}", container[:_ELEMENTS], level)
 
     def _elements(self, path: str, elements: list[Any], level: int) -> None:
-        for one in elements:
-            self._field(path, one, level)
-        objects = [one.keys() for one in elements if type(one) is dict]
-        if any(keys != objects[0] for keys in objects):
-            for key in set().union(*objects):
-                if not all(key in keys for keys in objects):
-                    self.add(_child(path, key), IN_SOME)
+        for element in elements:
+            self._field(path, element, level)
+
+        objects = [element for element in elements if type(element) is dict]
+        if all(element.keys() == objects[0].keys() for element in objects):
+            return
+        in_all = set(objects[0]).intersection(*objects)
+        for key in set().union(*objects):
+            if key not in in_all:
+                self.add(_child(path, key), IN_SOME)
 
     def _field(self, path: str, value: object, level: int) -> None:
         match value:
