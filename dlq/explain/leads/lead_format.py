@@ -11,6 +11,7 @@ object has a key twice.
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from dlq.explain.findings import Lead, Part, Synonym, state_of
 from dlq.explain.leads.features import (
@@ -46,7 +47,6 @@ _FIELD_CHARACTERS = 120
 _ALIKE = "others like these"
 _ALL = "all others"
 
-_IS_NULL = ("IS NOT NULL", "IS NULL")
 _PLAIN_KEY = re.compile(r"[^.\[\]*]+")
 _TYPES = {
     TEXT: "= 'STRING'",
@@ -68,55 +68,94 @@ def lead_of(
 ) -> Lead:
     """Format a lead. What is masked is neither in its values nor in its condition.
 
-    Each of *conditions* has a predicate with its synonyms, and the shares of the group and of the
-    others for which it holds. *shares* are those for which all hold; the score is their difference,
-    multiplied by *weight*.
+    Args:
+        conditions: of each a predicate with its synonyms, and the shares of the group and of the
+            others for which the predicate holds.
+        shares: the shares for which all predicates hold.
+        weight: the score is the difference of *shares*, multiplied by this.
+        masks: what is hidden.
+        others_alike: whether the others are like the group's messages.
     """
-    parts, sql = [], []
-    for (predicate, *same), of_part in conditions:
+    parts = []
+    sql = []
+    for (predicate, *same), (group_share, other_share) in conditions:
         field, value, is_masked = _shown(predicate, masks)
-        synonyms = tuple(Synonym(*_shown(one, masks)[:2]) for one in same)
-        parts.append(Part(field, value, *of_part, synonyms))
+        synonyms = []
+        for synonym in same:
+            synonym_field, synonym_value, _ = _shown(synonym, masks)
+            synonyms.append(Synonym(synonym_field, synonym_value))
+        parts.append(Part(field, value, group_share, other_share, tuple(synonyms)))
         sql.append("" if is_masked else condition(*predicate))
-    where, compared_with = " AND ".join(sql) if all(sql) else "", _ALIKE if others_alike else _ALL
-    score = weight * (shares[0] - shares[1])
-    return Lead(tuple(parts), *shares, score, where, compared_with)
+
+    group_share, other_share = shares
+    return Lead(
+        parts=tuple(parts),
+        group_share=group_share,
+        other_share=other_share,
+        score=weight * (group_share - other_share),
+        condition=" AND ".join(sql) if all(sql) else "",
+        compared_with=_ALIKE if others_alike else _ALL,
+    )
 
 
 def _shown(predicate: Predicate, masks: Masks) -> tuple[str, str, bool]:
     """Return field and value as they may be shown, and whether anything in them is masked."""
-    field, value = path_text(predicate.path), _value_text(*predicate)
-    shown_field, shown = masks.text(field), value
+    field = path_text(predicate.path)
+    value = _value_text(*predicate)
+
+    shown_field = masks.text(field)
+    shown_value = value
     if predicate.tag.startswith((VALUE, MAGNITUDE)) and field != SIZE:
-        shown = masks.value(field, value)
-    is_masked = shown != value or shown_field != field
-    return shorten(shown_field, _FIELD_CHARACTERS), shorten(shown, _VALUE_CHARACTERS), is_masked
+        shown_value = masks.value(field, value)
+    is_masked = shown_value != value or shown_field != field
+    return (
+        shorten(shown_field, _FIELD_CHARACTERS),
+        shorten(shown_value, _VALUE_CHARACTERS),
+        is_masked,
+    )
 
 
 def _value_text(path: str, tag: str) -> str:
     if tag.startswith(VALUE):
-        return f'"{tag[1:]}"' if not tag[1:] or state_of(tag[1:]) else tag[1:]
+        value = tag[1:]
+        needs_quotes = not value or state_of(value)
+        return f'"{value}"' if needs_quotes else value
     if not tag.startswith(MAGNITUDE):
         return f"({tag})"
+
     if path == SIZE:
         least, end = _sizes(tag)
         return f"{least:,} to {end - 1:,}" if end > 1 else "0"
-    least, most, _ = _bounds(tag)
-    return f"{least:,} to {most:,}" if tag[1:] != "0" else "between -1 and 1"
+    bounds = _bounds(tag)
+    if bounds.least < 0 < bounds.most:
+        return "between -1 and 1"
+    return f"{bounds.least:,} to {bounds.most:,}"
 
 
 def _sizes(tag: str) -> tuple[int, int]:
-    """Return the least size in bytes, and the one that is too large."""
-    return 2 ** int(tag[1:]) // 2, 2 ** int(tag[1:])
+    """Return the least size in bytes, and the first one that is too large."""
+    end = 2 ** int(tag[1:])
+    return end // 2, end
 
 
-def _bounds(tag: str) -> tuple[int, int, tuple[str, str]]:
-    """Return the bounds of a magnitude, and how a number compares with each."""
+class _Bounds(NamedTuple):
+    """The bounds of a magnitude, and how a number compares with each."""
+
+    least: int
+    above: str
+    most: int
+    below: str
+
+
+def _bounds(tag: str) -> _Bounds:
     digits = int(tag[1:])
-    if not digits:
-        return -1, 1, (">", "<")
-    near, far = 10 ** (abs(digits) - 1), 10 ** abs(digits)
-    return (near, far, (">=", "<")) if digits > 0 else (-far, -near, (">", "<="))
+    if digits == 0:
+        return _Bounds(-1, ">", 1, "<")
+    near = 10 ** (abs(digits) - 1)
+    far = 10 ** abs(digits)
+    if digits > 0:
+        return _Bounds(near, ">=", far, "<")
+    return _Bounds(-far, ">", -near, "<=")
 
 
 def condition(path: str, tag: str) -> str:
@@ -124,16 +163,30 @@ def condition(path: str, tag: str) -> str:
     if any(mark in path for mark in (MASKED_KEY, FROM_BASE64, f"{BODY}{INNER_JSON}")):
         return ""
     if path == SIZE:
-        least, end = _sizes(tag) if tag.startswith(MAGNITUDE) else (0, 0)
-        return f"body_bytes >= {least} AND body_bytes < {end}" if end else ""
+        return _size(tag)
     if path in COLUMNS or path in POINTERS:
-        is_value, column = tag.startswith(VALUE), POINTERS.get(path, path)
-        return (
-            f"{column} = {quoted(tag[1:])}" if is_value else f"{column} {_IS_NULL[tag == MISSING]}"
-        )
+        return _column(POINTERS.get(path, path), tag)
     if path.startswith(f"{ATTRIBUTE}{STEP}"):
-        return _attribute(f"attributes[{quoted(path.partition(STEP)[2])}]", tag)
+        name = path.partition(STEP)[2]
+        return _attribute(f"attributes[{quoted(name)}]", tag)
     return _in_body(path, tag)
+
+
+def _size(tag: str) -> str:
+    if not tag.startswith(MAGNITUDE):
+        return ""
+    least, end = _sizes(tag)
+    return f"body_bytes >= {least} AND body_bytes < {end}"
+
+
+def _column(column: str, tag: str) -> str:
+    if tag.startswith(VALUE):
+        return f"{column} = {quoted(tag[1:])}"
+    return f"{column} {_null_test(tag)}"
+
+
+def _null_test(tag: str) -> str:
+    return "IS NULL" if tag == MISSING else "IS NOT NULL"
 
 
 def quoted(text: str) -> str:
@@ -145,51 +198,64 @@ def quoted(text: str) -> str:
 def _attribute(attribute: str, tag: str) -> str:
     if tag.startswith(VALUE):
         return f"{attribute}.string_value = {quoted(tag[1:])}"
-    held = {TEXT: ".string_value", BINARY: ".binary_value", PRESENT: "", MISSING: ""}.get(tag)
-    return "" if held is None else f"{attribute}{held} {_IS_NULL[tag == MISSING]}"
+    values = {TEXT: ".string_value", BINARY: ".binary_value", PRESENT: "", MISSING: ""}
+    if tag not in values:
+        return ""
+    return f"{attribute}{values[tag]} {_null_test(tag)}"
 
 
 def _in_body(path: str, tag: str, json: str = BODY, variables: str = "xyzuvw") -> str:
-    """Return SQL for what *path* leads to in the JSON that the expression *json* yields.
+    """Return SQL about what *path* leads to in the JSON that the expression *json* yields.
 
     *variables* are left for elements of arrays.
     """
-    path, is_array, inside = path.partition(ELEMENT)
-    name = ""
+    path, is_array, path_in_element = path.partition(ELEMENT)
+    key = ""
     if tag in (PRESENT, MISSING):
-        path, _, name = path.rpartition(STEP)
-    *outer, last = map(_json_path, path.split(INNER_JSON))
-    for one in outer:
-        json = _value(json, one)
-    value = _value(json, last)
+        path, _, key = path.rpartition(STEP)
+
+    *outer_paths, last_path = map(_json_path, path.split(INNER_JSON))
+    for outer_path in outer_paths:
+        json = _value(json, outer_path)
+    value = _value(json, last_path)
     if not value:
         return ""
+
     if is_array:
-        is_value = tag.startswith(VALUE) and variables
-        test = is_value and _in_body(inside, tag, variables[0], variables[1:])
-        array = f"from_json({value}, 'array<string>')"
-        return f"exists({array}, {variables[0]} -> {test})" if test else ""
+        if not (tag.startswith(VALUE) and variables):
+            return ""
+        element = variables[0]
+        test = _in_body(path_in_element, tag, element, variables[1:])
+        return f"exists(from_json({value}, 'array<string>'), {element} -> {test})" if test else ""
     if tag not in (PRESENT, MISSING):
-        return _tagged(tag, json, last)
-    has = f"array_contains(json_object_keys({json if last == '$' else value}), {quoted(name)})"
-    return has if tag == PRESENT else f"NOT {has}"
+        return _tagged(tag, json, last_path)
+
+    container = json if last_path == "$" else value
+    has_key = f"array_contains(json_object_keys({container}), {quoted(key)})"
+    return has_key if tag == PRESENT else f"NOT {has_key}"
 
 
 def _tagged(tag: str, json: str, path: str) -> str:
     """Return SQL for: what is at a JSON path has this value, magnitude or type."""
-    value, variant = _value(json, path), f"try_parse_json({json})"
+    value = _value(json, path)
     if tag.startswith(VALUE):
         return f"{value} = {quoted(tag[1:])}"
     if tag == EMPTY:
         return r"body RLIKE '^\\s*$'"
+
+    variant = f"try_parse_json({json})"
     if path != "$":
         variant = f"try_variant_get({variant}, {quoted(path)}, 'variant')"
     if tag.startswith(MAGNITUDE):
-        number, (least, most, (above, below)) = f"try_cast({value} AS DOUBLE)", _bounds(tag)
         is_number = f"schema_of_variant({variant}) {_TYPES[NUMBER]}"
+        number = f"try_cast({value} AS DOUBLE)"
+        least, above, most, below = _bounds(tag)
         return f"{is_number} AND {number} {above} {least} AND {number} {below} {most}"
-    is_known = tag in _TYPES and (path, tag) != ("$", TEXT)
-    return f"schema_of_variant({variant}) {_TYPES[tag]}" if is_known else ""
+
+    is_text_body = path == "$" and tag == TEXT
+    if tag not in _TYPES or is_text_body:
+        return ""
+    return f"schema_of_variant({variant}) {_TYPES[tag]}"
 
 
 def _json_path(path: str) -> str:
@@ -206,7 +272,9 @@ def _json_path(path: str) -> str:
 
 
 def _value(json: str, path: str) -> str:
-    """Return SQL for what is at a JSON path, as text; empty where one of them is."""
+    """Return SQL for the text at a JSON path; empty if *json* or *path* is."""
     if not json or not path:
         return ""
-    return json if path == "$" and json != BODY else f"get_json_object({json}, {quoted(path)})"
+    if path == "$" and json != BODY:
+        return json
+    return f"get_json_object({json}, {quoted(path)})"
