@@ -1,13 +1,14 @@
-"""Find the groups that each field is a cause of: no other group is told its complement. Pure.
+"""Find the groups that each field is a cause of. Pure.
 
 Where one group fails because a field is missing, the field is present in all messages of each other
 group, and in fewer "elsewhere": a difference, but none that says anything about that other group.
-So a condition about a field is compared without the groups of which this field is the cause.
+So a condition about a field is compared without the groups of which this field is the cause: no
+other group gets the complement as a lead.
 
 Of a condition and its complement one has to be chosen. A field is a cause of the group that is the
 most unlike the median of the other groups in it; of two that are equally unlike, of the one whose
-condition is rarer among all messages, else of the one that lacks the field. Then the others are
-looked at again without that group: a field may be a cause of several groups.
+condition is rarer among all messages, else of the one that lacks the field. Then the search repeats
+among the others without that group: a field may be a cause of several groups.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +23,7 @@ from dlq.explain.leads.features import MISSING, NULL, PRESENT, TYPES
 from dlq.explain.leads.predicates import FeatureTable, Flags, Floats, Ints
 
 _MOST_GROUPS = 100
-"""The largest are looked at. Smaller ones change hardly what is usual elsewhere."""
+"""Only the largest groups are compared. Smaller ones hardly change what is usual elsewhere."""
 
 _LEAST_MESSAGES = 5
 """Groups with fewer messages to which a condition applies do not count for what is usual."""
@@ -30,7 +31,11 @@ _LEAST_MESSAGES = 5
 _LEAST_DIFFERENCE = 0.2
 """A group is unlike the others if it has a condition so much more often, as a share."""
 
-_MISSING, _NULL = 3, 2
+_MISSING = 3
+_NULL = 2
+_OTHER = 1
+_PLAIN = 0
+"""Ranks of a condition. A plain one says no more than that a field is not missing or null."""
 
 _DECIMALS = 2
 """Groups whose strengths differ by less are equally unlike the others."""
@@ -38,10 +43,10 @@ _DECIMALS = 2
 
 @dataclass(frozen=True)
 class Causes:
-    """Of which groups each field is a cause. Arrays by row and by field.
+    """The groups of which each field is a cause. Arrays by row and by field.
 
     Attributes:
-        row_of: of each group of the sample its row. Groups that were not looked at share the last
+        row_of: of each group of the sample its row. Groups that were not compared share the last
             row, in which nothing is a cause.
         is_cause: whether the field is a cause of the group.
         is_absence: the same where the group fails because the field is missing or null.
@@ -59,11 +64,12 @@ class Causes:
     is_plain: Flags
 
     def left_out(self, group: int) -> Flags:
-        """Return, by row and predicate, whom a comparison of *group* leaves out.
+        """Return, by row and predicate, the groups that a comparison of *group* leaves out.
 
         Where the groups that a field is a cause of are no exception among the other groups, each
-        has a kind of its own, and nobody is left out. Of two groups nothing but the lack of a field
-        tells which of two complements is the cause: only what is plain is then left out, in full.
+        has a kind of its own, and no group is left out. Of two groups nothing but the lack of a
+        field tells which of two complements is the cause: only what is plain is then left out, in
+        full.
         """
         left_out = np.zeros((len(self.is_cause), len(self.field_of)), bool)
         # Most fields are a cause of nothing.
@@ -83,61 +89,83 @@ class Causes:
 
     def lacked_by_others(self, group: int) -> Flags:
         """Return, by field, whether another group fails because the field is missing."""
-        return np.asarray(np.delete(self.is_missing, self.row_of[group], axis=0).any(axis=0), bool)
+        others = np.delete(self.is_missing, self.row_of[group], axis=0)
+        return np.asarray(others.any(axis=0), bool)
 
     def lacking(self, group: int) -> Flags:
-        """Return, by group of the sample, whether it is another that fails for lack of a field."""
+        """Return for each group whether it is another one that fails because it lacks a field."""
         rows = np.asarray(self.is_missing.any(axis=1), bool)
         rows[self.row_of[group]] = False
         return np.asarray(rows[self.row_of], bool)
 
 
 def find_causes(table: FeatureTable, groups: Sequence[SampledGroup], needed: float) -> Causes:
-    """Return of which of *groups* each field of the sample is a cause.
+    """Return the groups of which each field of the sample is a cause.
 
     Args:
         table: features of the sample's messages.
         groups: all groups of the sample; small ones have no causes.
         needed: nats of evidence from which on one condition is significant.
     """
-    places = [n for n, group in enumerate(groups) if len(group.messages) >= LEAST_GROUP]
-    places.sort(key=lambda place: -len(groups[place].messages))
-    places = places[:_MOST_GROUPS]
+    numbers = [n for n, group in enumerate(groups) if len(group.messages) >= LEAST_GROUP]
+    numbers.sort(key=lambda number: -len(groups[number].messages))
+    numbers = numbers[:_MOST_GROUPS]
+    compared = [groups[number] for number in numbers]
 
-    row_of = np.full(len(groups), len(places))
-    row_of[places] = np.arange(len(places))
-    is_cause = np.zeros((len(places) + 1, len(table.paths)), bool)
+    row_of = np.full(len(groups), len(compared))
+    row_of[numbers] = np.arange(len(compared))
+    is_cause = np.zeros((len(compared) + 1, len(table.paths)), bool)
     is_absence = is_cause.copy()
     is_missing = is_cause.copy()
-    ranks = np.array([_absence(table, number) for number in range(len(table.field_of))])
+    ranks = np.array([_rank(table, predicate) for predicate in range(len(table.field_of))])
 
-    if len(places) > 1:
-        shares, applies = _shares(table, [groups[place] for place in places])
-        populations = np.array([groups[place].population for place in places], float)
+    if len(compared) > 1:
+        shares, applies = _shares(table, compared)
+        populations = np.array([group.population for group in compared], float)
         for field, predicates in _candidates(table, shares):
-            columns = shares[:, predicates], applies[:, predicates]
-            for row, rank in _owners(*columns, populations, ranks[predicates].tolist(), needed):
+            owners = _owners(
+                shares[:, predicates],
+                applies[:, predicates],
+                populations,
+                ranks[predicates].tolist(),
+                needed,
+            )
+            for row, rank in owners:
                 is_cause[row, field] = True
                 is_absence[row, field] = rank >= _NULL
                 is_missing[row, field] = rank == _MISSING
-    return Causes(row_of, is_cause, is_absence, is_missing, table.field_of, ranks == 0)
+    return Causes(
+        row_of=row_of,
+        is_cause=is_cause,
+        is_absence=is_absence,
+        is_missing=is_missing,
+        field_of=table.field_of,
+        is_plain=ranks == _PLAIN,
+    )
 
 
 def _shares(table: FeatureTable, groups: Sequence[SampledGroup]) -> tuple[Floats, Floats]:
     """Return shares, NaN where too few messages count, and to how many each predicate applies."""
-    counts = [table.counts(group.messages, np.ones(len(group.messages))) for group in groups]
-    applies = np.array([count.applies for count in counts])
-    shares = np.array([count.shares for count in counts])
+    rows_of_shares = []
+    rows_of_applies = []
+    for group in groups:
+        counts = table.counts(group.messages, np.ones(len(group.messages)))
+        rows_of_shares.append(counts.shares)
+        rows_of_applies.append(counts.applies)
+
+    shares = np.array(rows_of_shares)
+    applies = np.array(rows_of_applies)
     shares[applies < _LEAST_MESSAGES] = np.nan
     return shares, applies
 
 
 def _candidates(table: FeatureTable, shares: Floats) -> Iterator[tuple[int, Ints]]:
     """Yield each field in which groups differ, with its predicates."""
-    known = np.where(np.isnan(shares), 0.0, shares)
+    highest = np.where(np.isnan(shares), 0.0, shares).max(axis=0)
     lowest = np.where(np.isnan(shares), 1.0, shares).min(axis=0)
-    differs = table.is_predicate & (known.max(axis=0) - lowest >= _LEAST_DIFFERENCE)
+    differs = table.is_predicate & (highest - lowest >= _LEAST_DIFFERENCE)
     fields = table.field_of[np.flatnonzero(differs)]
+
     by_field = np.argsort(table.field_of, kind="stable")
     starts = np.searchsorted(table.field_of[by_field], np.arange(len(table.paths) + 1))
     for field in np.unique(fields).tolist():
@@ -145,14 +173,16 @@ def _candidates(table: FeatureTable, shares: Floats) -> Iterator[tuple[int, Ints
         yield field, of_field[differs[of_field]]
 
 
-def _absence(table: FeatureTable, number: int) -> int:
-    """Return 3 for a condition that a field is missing, 2 for null, 0 for their plain opposites."""
+def _rank(table: FeatureTable, number: int) -> int:
+    """Return the rank of a predicate as a condition."""
     tag = table.predicate(number).tag
     if tag == MISSING:
         return _MISSING
     if tag == NULL:
         return _NULL
-    return 0 if tag == PRESENT or tag in TYPES else 1
+    if tag == PRESENT or tag in TYPES:
+        return _PLAIN
+    return _OTHER
 
 
 def _owners(
@@ -164,18 +194,18 @@ def _owners(
     """
     owners: dict[int, int] = {}
     while True:
-        left = np.array([row for row in range(len(shares)) if row not in owners])
-        strength = _strength(shares[left], applies[left], needed)
-        holding = np.nan_to_num(shares[left]).T @ populations[left]
-        rarity = -np.round(holding / populations[left].sum(), _DECIMALS)
+        rows = np.delete(np.arange(len(shares)), list(owners))
+        strength = _strength(shares[rows], applies[rows], needed)
+        holding = np.nan_to_num(shares[rows]).T @ populations[rows]
+        rarity = -np.round(holding / populations[rows].sum(), _DECIMALS)
 
-        unlike: list[tuple[tuple[float, float, int], int]] = []
-        for place, column in np.argwhere(strength > 0).tolist():
-            key = float(strength[place, column]), float(rarity[column]), ranks[column]
-            unlike.append((key, int(left[place])))
-        if not unlike:
+        candidates: list[tuple[tuple[float, float, int], int]] = []
+        for position, column in np.argwhere(strength > 0).tolist():
+            key = float(strength[position, column]), float(rarity[column]), ranks[column]
+            candidates.append((key, int(rows[position])))
+        if not candidates:
             return list(owners.items())
-        (_, _, rank), row = max(unlike)
+        (_, _, rank), row = max(candidates)
         owners[row] = rank
 
 
@@ -188,11 +218,13 @@ def _strength(shares: Floats, applies: Floats, needed: float) -> Floats:
     others = known_applies.sum(axis=0) - known_applies
 
     is_unlike = is_compared & (shares - usual >= _LEAST_DIFFERENCE)
+    own_shares = shares[is_unlike]
+    other_shares = usual[is_unlike]
+    nats = evidence(own_shares, applies[is_unlike], other_shares, others[is_unlike])
+    difference = np.round(balanced(own_shares, other_shares), _DECIMALS)
+
     strength = np.zeros(shares.shape)
-    own, other = shares[is_unlike], usual[is_unlike]
-    is_significant = evidence(own, applies[is_unlike], other, others[is_unlike]) >= needed
-    unlike = np.round(balanced(own, other), _DECIMALS)
-    strength[is_unlike] = np.where(is_significant, unlike, 0.0)
+    strength[is_unlike] = np.where(nats >= needed, difference, 0.0)
     return strength
 
 
@@ -208,10 +240,10 @@ def _median_of_others(values: Floats) -> Floats:
     others = np.maximum((~np.isnan(values)).sum(axis=0) - 1, 1)
     upper = np.broadcast_to(others // 2, values.shape)
     lower = np.broadcast_to((others - 1) // 2, values.shape)
-    # From its own rank on, the values of the others stand one place further back.
+    # From its own rank on, the values of the others are one place further back.
     last = len(values) - 1
-    middle = (
-        np.take_along_axis(in_order, np.minimum(lower + (lower >= rank), last), axis=0),
-        np.take_along_axis(in_order, np.minimum(upper + (upper >= rank), last), axis=0),
-    )
-    return np.asarray((middle[0] + middle[1]) / 2)
+    lower = np.minimum(lower + (lower >= rank), last)
+    upper = np.minimum(upper + (upper >= rank), last)
+    lower_values = np.take_along_axis(in_order, lower, axis=0)
+    upper_values = np.take_along_axis(in_order, upper, axis=0)
+    return np.asarray((lower_values + upper_values) / 2)

@@ -41,7 +41,7 @@ _LEAST_MESSAGES = 3
 """Values that fewer messages have are dropped: most values are unique ids."""
 
 _CACHED = 512
-"""Predicates whose messages are kept: each takes a byte for each message of the sample."""
+"""Predicates whose messages are cached: each takes a byte for each message of the sample."""
 
 
 class Predicate(NamedTuple):
@@ -53,14 +53,14 @@ class Predicate(NamedTuple):
 
 @dataclass(frozen=True)
 class Counts:
-    """Of each predicate, for how many messages it holds and to how many it applies."""
+    """The number of messages for which each predicate holds, and to which it applies."""
 
     holds: Floats
     applies: Floats
 
     @cached_property
     def shares(self) -> Floats:
-        """Of each predicate the share of messages for which it holds, 0 to 1."""
+        """The share of messages for which each predicate holds, 0 to 1."""
         return np.minimum(self.holds / np.maximum(self.applies, 1e-9), 1.0)
 
 
@@ -104,17 +104,17 @@ class FeatureTable:
 
     @property
     def messages(self) -> int:
-        """How many there are."""
+        """The number of messages."""
         return len(self.features.starts) - 1
 
     @cached_property
     def message(self) -> Ints:
-        """Of each occurrence in *features* the message."""
+        """The message of each occurrence in *features*."""
         return np.repeat(np.arange(self.messages), np.diff(self.features.starts))
 
     @cached_property
     def holders(self) -> Occurrences:
-        """Of each feature the messages that have it, ascending."""
+        """The messages that have each feature, ascending."""
         # Small numbers are sorted far more quickly.
         columns = self.features.columns.astype(np.min_scalar_type(len(self.tags)))
         order = np.argsort(columns, kind="stable")
@@ -123,17 +123,10 @@ class FeatureTable:
 
     @cached_property
     def is_predicate(self) -> Flags:
-        """Of each predicate whether it can be a condition."""
-        # The whole body, and JSON in a text, cannot be missing.
-        is_in_object = np.array(
-            [
-                not path.endswith(INNER_JSON) and (STEP in path or not path.startswith(BODY))
-                for path in self.paths
-            ],
-            bool,
-        )
+        """Whether each predicate can be a condition."""
         is_statement = np.array([tag != COMPLETE for tag in self.tags], bool)
-        return np.concatenate([is_statement, is_in_object, is_in_object])
+        can_be_missing = np.array(list(map(_can_be_missing, self.paths)), bool)
+        return np.concatenate([is_statement, can_be_missing, can_be_missing])
 
     def counts(self, messages: Ints, weights: Floats) -> Counts:
         """Count these messages for each predicate, by their weights."""
@@ -141,12 +134,13 @@ class FeatureTable:
         features = np.bincount(having, np.repeat(weights, lengths), minlength=len(self.tags))
         types = np.flatnonzero(self.is_type)
         fields = np.bincount(self.field[types], features[types], minlength=len(self.paths))
+
         complete = np.where(self.parent >= 0, features[self.parent], weights.sum())
         # An object with too many fields is not complete, but its first fields are known.
         present = np.minimum(fields, complete)
         return Counts(
-            np.concatenate([features, present, complete - present]),
-            np.concatenate([fields[self.field], complete, complete]),
+            holds=np.concatenate([features, present, complete - present]),
+            applies=np.concatenate([fields[self.field], complete, complete]),
         )
 
     def predicate(self, number: int) -> Predicate:
@@ -158,24 +152,29 @@ class FeatureTable:
 
     @cached_property
     def field_of(self) -> Ints:
-        """Of each predicate the number of its field."""
-        return np.concatenate([self.field, *[np.arange(len(self.paths))] * 2])
+        """The number of the field of each predicate."""
+        fields = np.arange(len(self.paths))
+        return np.concatenate([self.field, fields, fields])
 
     def values_of(self, number: int) -> Ints:
-        """Return the values of the field of a value, or the magnitudes of that of a magnitude."""
+        """Return all values of the field that a predicate about a value names.
+
+        Of one about a magnitude, return the magnitudes; of any other, nothing.
+        """
         kind = self.predicate(number).tag[:1]
         if kind not in (VALUE, MAGNITUDE):
             return np.zeros(0, np.int64)
         features = np.flatnonzero(self.field == self.field[number])
-        return features[[self.tags[one][:1] == kind for one in features]]
+        is_of_kind = [self.tags[feature].startswith(kind) for feature in features]
+        return features[is_of_kind]
 
     def all_hold(self, numbers: Iterable[int]) -> Flags:
         """Return for each message whether all of these predicates hold."""
-        return np.asarray(np.all([self.holds(one) for one in numbers], axis=0))
+        return np.asarray(np.all(list(map(self.holds, numbers)), axis=0))
 
     @cached_property
     def holds(self) -> Callable[[int], Flags]:
-        """Of a predicate, for each message whether it holds."""
+        """Function that returns for each message whether a predicate holds."""
         # All groups ask for the same few predicates.
         return lru_cache(maxsize=_CACHED)(self._holds)
 
@@ -188,14 +187,24 @@ class FeatureTable:
         return np.ones(self.messages, bool) if parent < 0 else self.holds(parent)
 
     def _holds(self, number: int) -> Flags:
-        features = np.array([number])
-        if number >= len(self.tags) + len(self.paths):
+        is_lack = number >= len(self.tags) + len(self.paths)
+        if is_lack:
             return self.applies(number) & ~self.holds(number - len(self.paths))
-        if number >= len(self.tags):
+
+        features = np.array([number])
+        is_presence = number >= len(self.tags)
+        if is_presence:
             features = np.flatnonzero(self.is_type & (self.field == self.field_of[number]))
-        has = np.zeros(self.messages, bool)
-        has[self.holders.of(features)[0]] = True
-        return has
+        holders, _ = self.holders.of(features)
+        holds = np.zeros(self.messages, bool)
+        holds[holders] = True
+        return holds
+
+
+def _can_be_missing(path: str) -> bool:
+    # The whole body, its size, and JSON in a text cannot be missing.
+    is_whole_body = path.startswith(BODY) and STEP not in path
+    return not is_whole_body and not path.endswith(INNER_JSON)
 
 
 def feature_table(lines: pa.StringArray) -> FeatureTable:
@@ -204,34 +213,47 @@ def feature_table(lines: pa.StringArray) -> FeatureTable:
     encoded: Any = split.values.dictionary_encode()  # pyarrow's stubs lack this
     codes = encoded.indices.to_numpy().astype(np.int64)
     starts = split.offsets.to_numpy().astype(np.int64)
+
     parts = pc.split_pattern(encoded.dictionary, TAG, max_splits=1)
-    path, tag = pc.list_element(parts, 0), pc.list_element(parts, 1)
+    path = pc.list_element(parts, 0)
+    tag = pc.list_element(parts, 1)
     is_type = pc.is_in(tag, pa.array(TYPES)).to_numpy(zero_copy_only=False)
     is_complete = pc.is_in(tag, pa.array([COMPLETE])).to_numpy(zero_copy_only=False)
     is_common = np.bincount(codes, minlength=len(tag)) >= _LEAST_MESSAGES
-    is_kept = is_type | is_complete | is_common
-    occurs = is_kept[codes]
-    kept_before = np.concatenate([[0], np.cumsum(occurs)])
-    new_codes = np.cumsum(is_kept) - 1
-    paths = path.filter(pa.array(is_kept)).dictionary_encode()
-    names = tuple(paths.dictionary.to_pylist())
-    field = paths.indices.to_numpy().astype(np.int64)
-    tags = tuple(tag.filter(pa.array(is_kept)).to_pylist())
+    is_feature = is_type | is_complete | is_common
+
+    # Number the features without those that are dropped.
+    is_feature_here = is_feature[codes]
+    features_before = np.concatenate([[0], np.cumsum(is_feature_here)])
+    numbers = np.cumsum(is_feature) - 1
+    features = Occurrences(features_before[starts], numbers[codes[is_feature_here]])
+
+    encoded_paths = path.filter(pa.array(is_feature)).dictionary_encode()
+    paths = tuple(encoded_paths.dictionary.to_pylist())
+    field = encoded_paths.indices.to_numpy().astype(np.int64)
+    tags = tuple(tag.filter(pa.array(is_feature)).to_pylist())
     return FeatureTable(
-        paths=names,
+        paths=paths,
         tags=tags,
         field=field,
-        is_type=is_type[is_kept],
-        parent=_parents(names, field, tags),
-        features=Occurrences(kept_before[starts], new_codes[codes[occurs]]),
+        is_type=is_type[is_feature],
+        parent=_parents(paths, field, tags),
+        features=features,
     )
 
 
 def _parents(paths: tuple[str, ...], field: Ints, tags: tuple[str, ...]) -> Ints:
     """Return of each field the number of its object or array, where that is complete; else -1."""
-    complete = {paths[field[i]]: i for i, tag in enumerate(tags) if tag == COMPLETE}
-    parents = (
-        path[:-1] if path.endswith((ELEMENT, INNER_JSON)) else path.rpartition(STEP)[0]
-        for path in paths
-    )
-    return np.array([complete.get(parent, -1) for parent in parents], dtype=np.int64)
+    complete = {}
+    for feature, tag in enumerate(tags):
+        if tag == COMPLETE:
+            path = paths[field[feature]]
+            complete[path] = feature
+    parents = [complete.get(_parent_path(path), -1) for path in paths]
+    return np.array(parents, dtype=np.int64)
+
+
+def _parent_path(path: str) -> str:
+    if path.endswith((ELEMENT, INNER_JSON)):
+        return path[:-1]
+    return path.rpartition(STEP)[0]
