@@ -128,14 +128,15 @@ def mask_start(
     if len(cut) == len(text):
         return masked, False
     last = masked.rfind(MASKED)
-    known = last + len(MASKED) if last >= 0 else 0
-    return masked[: max(len(masked) - REACH_CHARACTERS, known)], True
+    end_of_mask = last + len(MASKED) if last >= 0 else 0
+    return masked[: max(len(masked) - REACH_CHARACTERS, end_of_mask)], True
 
 
 def _hide(match: re.Match[str]) -> str:
     """Keep the name before a secret, and the quotes around it."""
     groups = match.groupdict("")
-    name, quote = groups.get("name", ""), groups.get("quote", "")
+    name = groups.get("name", "")
+    quote = groups.get("quote", "")
     return f"{name}{quote}{MASKED}{quote}"
 
 
@@ -181,7 +182,7 @@ _TOKENS = """
     shpss_ sq0atp- sq0csp- dop_v1_ hvs. hvb. PMAK- NRAK- rubygems_ dckr_pat_ lin_api_ figd_ glsa_
     ATATT3 xkeysib- sntrys_ tskey- pscale_tkn_ pscale_pw_ nfp_ sbp_ ntn_ AGE-SECRET-KEY-
 """
-"""How tokens of known vendors begin: GitHub, GitLab, Slack, Stripe, Google, and so on."""
+"""Beginnings of tokens of known vendors: GitHub, GitLab, Slack, Stripe, Google, and so on."""
 
 _SHAPES_OF_TOKENS = (
     r"npm_[A-Za-z0-9]{16,}+",
@@ -285,10 +286,12 @@ def _hide_values(
 
 
 def _value_of_element(match: re.Match[str]) -> _Span | None:
-    name, text = match["name"], match.string
+    name = match["name"]
+    text = match.string
     value = is_secret_name(name) and _ELEMENT_VALUE.match(text, match.end())
     if not value:
         return None
+
     end = value.end()
     closing = f"</{name}"
     if text.startswith("</", end) and not text.startswith(closing, end):
@@ -323,24 +326,28 @@ def _value_behind_sign(match: re.Match[str]) -> _Span | None:
 
 
 def _span_of_value(name: str, match: re.Match[str], *, is_field: bool) -> _Span | None:
-    """Return where the value is that begins behind *match*; None where nothing is."""
-    text, start = match.string, match.end()
+    """Return the span of the value that begins behind *match*; None without one."""
+    text = match.string
+    start = match.end()
     if quoted := QUOTED_VALUE.match(text, start):
         return quoted.span("inside")
     if quoted := QUOTED.match(text, start):
         return start + 1, quoted.end() - 1
+
     pattern = PLAIN_VALUE
     if name.lower().endswith(("cookie", "cookies")):
         pattern = COOKIES_VALUE
     elif name.lower().endswith("authorization"):
         pattern = CREDENTIALS_VALUE
-    brackets = BRACKETS_VALUE.match(
-        text, start, len(text) if is_field else start + _BRACKETS_CHARACTERS
-    )
+
+    end_of_search = len(text) if is_field else start + _BRACKETS_CHARACTERS
+    brackets = BRACKETS_VALUE.match(text, start, end_of_search)
     # "Unexpected token: {" opens nothing.
     if brackets and (is_field or brackets[0][-1] in ")]}"):
-        # What follows directly is a part of it: a bracket inside need not have its pair.
-        start, pattern = brackets.end(), PLAIN_VALUE
+        # Text that follows directly is a part of it: a bracket inside need not have its pair.
+        start = brackets.end()
+        pattern = PLAIN_VALUE
+
     value = pattern.match(text, start)
     end = value.end() if value else start
     return (match.end(), end) if end > match.end() else None
@@ -475,6 +482,6 @@ _PASSES = (
     (re.compile(r"\d"), _OF_NAMED_NUMBERS),
     (re.compile(r"\d(?:[ ()./-]{0,2}\d){7}"), _OF_LONG_NUMBERS),
 )
-"""What a text must have, and the patterns that are then applied, each on the result of the last."""
+"""A pattern that a text must have, and those that are then applied, each on the last result."""
 
 PATTERNS = tuple(secret for _, patterns in _PASSES for secret in patterns)

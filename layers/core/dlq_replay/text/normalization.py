@@ -132,12 +132,14 @@ def _element(match: re.Match[str]) -> str:
 
 
 def _url(match: re.Match[str]) -> str:
-    named = [
-        f"{name}={value.translate(KEPT_DIGITS)}"
-        for name, value in _PARAMETER.findall(match[0])
-        if names_failure(name)
-    ]
-    return f"{match[1]}/<path>{'?' if named else ''}{'&'.join(named)}"
+    named: list[str] = []
+    for name, value in _PARAMETER.findall(match[0]):
+        if names_failure(name):
+            kept_value = value.translate(KEPT_DIGITS)
+            named.append(f"{name}={kept_value}")
+
+    url = f"{match[1]}/<path>"
+    return f"{url}?{'&'.join(named)}" if named else url
 
 
 def _host(match: re.Match[str]) -> str:
@@ -174,16 +176,16 @@ def _kept(match: re.Match[str]) -> str:
 
 
 _Passes = tuple[tuple[_Search, _Substitute, _Replacement], ...]
-"""What is replaced, in this order. A text without what the first finds needs no search for the
-second, which takes longer."""
+"""Searches and their replacements, in this order. A text without a match of the first pattern needs
+no search for the second, which takes longer."""
 
 
 def _passes(*patterns: tuple[str, re.Pattern[str], _Replacement]) -> _Passes:
     """Return passes of patterns, each with one that is quickly searched."""
-    return tuple(
-        (re.compile(hint).search, pattern.sub, replacement)
-        for hint, pattern, replacement in patterns
-    )
+    passes: list[tuple[_Search, _Substitute, _Replacement]] = []
+    for hint, pattern, replacement in patterns:
+        passes.append((re.compile(hint).search, pattern.sub, replacement))
+    return tuple(passes)
 
 
 _find_digit = re.compile("[0-9]").search

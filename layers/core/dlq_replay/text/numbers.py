@@ -27,7 +27,7 @@ NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 KEPT_DIGITS = {ord("0") + digit: 0xE000 + digit for digit in range(10)}
 """Digits that name a failure, as characters of no script: no later pass takes them for data."""
 
-DIGITS_AGAIN = {kept: digit for digit, kept in KEPT_DIGITS.items()}
+DIGITS_AGAIN = {private: digit for digit, private in KEPT_DIGITS.items()}
 
 
 def _set(words: str) -> frozenset[str]:
@@ -85,7 +85,7 @@ _NO_COUNT = re.compile(
     r"|or|as|via|status|response|error)\b",
     re.ASCII,
 )
-"""What stands behind a status; behind a count stands what was counted."""
+"""The text behind a status; behind a count it is the noun that was counted."""
 
 _BEHIND = re.compile(r"\s(?:Client|Server)\sError")
 _EPHEMERAL_PORT = 32_768
@@ -138,67 +138,72 @@ _LEAST_PART = 3
 
 
 def replaced(match: re.Match[str]) -> str:
-    """Return what replaces a word that ``WITH_DIGITS`` found: itself, ``<n>`` or ``<id>``."""
-    word = match[0]
-    if len(word) > _MOST_DIGITS and word.isdecimal():
+    """Return what replaces a token that ``WITH_DIGITS`` found: itself, ``<n>`` or ``<id>``."""
+    token = match[0]
+    if len(token) > _MOST_DIGITS and token.isdecimal():
         return "<n>"
     if is_announced(match):
-        return word
-    if match["number"] or not _LETTERS.search(word):
+        return token
+    if match["number"] or not _LETTERS.search(token):
         return "<n>"
-    if counted := _NUMBERED.fullmatch(word):
+    if counted := _NUMBERED.fullmatch(token):
         return f"{counted[1]}<n>"
-    return word if _is_name(match) else "<id>"
+    return token if _is_name(match) else "<id>"
 
 
 def is_announced(match: re.Match[str]) -> bool:
-    """Whether a number or code, a match of the whole text, names a failure or is a known port."""
-    word, text, start, end = match[0], match.string, match.start(), match.end()
-    if not _FORM.fullmatch(word):
+    """Return whether a token, a match of the whole text, names a failure or is a known port."""
+    token = match[0]
+    text = match.string
+    start, end = match.span()
+    if not _FORM.fullmatch(token):
         return False
     # The first argument of an error of a driver.
     if _BEHIND.match(text, end) or text[:start] == "(":
         return True
+
     before = text[max(0, start - _CONTEXT_CHARACTERS) : start]
     bare = before.removesuffix("with ").rstrip(" :=#([\"'")
     words = bare.split(" ")[-2:]
     if words[-1].endswith("<host>"):
-        return text[start - 1] == ":" and is_known_port(word)
+        return text[start - 1] == ":" and is_known_port(token)
+
     last = words[-1].lstrip("([<\"'").lower()
     if last in ("port", "localhost") or "://" in last:
         # A client draws its port.
-        return words[0] != "<host>" and is_known_port(word)
+        return words[0] != "<host>" and is_known_port(token)
     if bare.endswith(_ANNOUNCES_GLUED) or _ERROR_NUMBER.search(bare):
         return True
+
     before_last = "" if len(words) == 1 else words[0].lower()
     names = words_of(words[-1])[-2:]
     if len(names) > 1:
         before_last = names[0]
     return _is_announced_by(
-        {last, *names[-1:]}, before_last, word, is_count=_is_count(before, text, end)
+        {last, *names[-1:]}, before_last, token, is_count=_is_count(before, text, end)
     )
 
 
-def _is_announced_by(last: set[str], before_last: str, word: str, *, is_count: bool) -> bool:
-    """Whether the words before a number say that it names a failure.
+def _is_announced_by(last: set[str], before_last: str, token: str, *, is_count: bool) -> bool:
+    """Return whether the words before a number show that it names a failure.
 
     *last* are forms of the last word, *before_last* is the one before it.
     """
     if not last.isdisjoint(_ERRORS):
         return not is_count
     if not last.isdisjoint(_ANSWERS):
-        return not is_count and _STATUS.fullmatch(word) is not None
+        return not is_count and _STATUS.fullmatch(token) is not None
     if not last.isdisjoint(_CODES):
         return before_last not in _DATA_CODES
     if "version" in last:
-        return before_last in _VERSIONED and len(word) <= _VERSION_DIGITS
+        return before_last in _VERSIONED and len(token) <= _VERSION_DIGITS
     if "state" in last:
         return before_last == "sql"
-    return not last.isdisjoint(_ANNOUNCES) or any(one.startswith("http/") for one in last)
+    return not last.isdisjoint(_ANNOUNCES) or any(form.startswith("http/") for form in last)
 
 
 def _is_count(before: str, text: str, end: int) -> bool:
-    """Whether a number seems to count what follows it, as in ``got 200 rows``."""
+    """Return whether a number seems to count the noun behind it, as in ``got 200 rows``."""
     if before.endswith(("or ", "ors ", "ERROR ")):
         # As in ``error 1205 occurred``.
         return False
@@ -206,45 +211,53 @@ def _is_count(before: str, text: str, end: int) -> bool:
 
 
 def is_known_port(number: str) -> bool:
-    """Whether this is the port of a service, and not one that a client drew."""
+    """Return whether this is the port of a service, and not one that a client drew."""
     return number.isdecimal() and int(number) < _EPHEMERAL_PORT
 
 
 def _is_name(match: re.Match[str]) -> bool:
-    """Whether a word with digits is a name of code, or the code of a vendor."""
-    word, text, start = match[0], match.string, match.start()
+    """Return whether a token is a name of code, or the code of a vendor."""
+    token = match[0]
+    text = match.string
+    start = match.start()
     return (
-        word.lower() in _TERMS
-        or _VERSION.fullmatch(word) is not None
+        token.lower() in _TERMS
+        or _VERSION.fullmatch(token) is not None
         or _MODULE.match(text, start) is not None
-        or _is_camel(word)
-        or _is_snake(word)
-        or _is_of_vendor(word, text[max(0, start - 2) : start], text[match.end() :][:3])
+        or _is_camel(token)
+        or _is_snake(token)
+        or _is_of_vendor(token, text[max(0, start - 2) : start], text[match.end() :][:3])
     )
 
 
-def _is_camel(word: str) -> bool:
-    """Whether this is a name as ``Base64Decoder``, ``S3Client``: mostly of words."""
-    if not _CAMEL.fullmatch(word):
+def _is_camel(token: str) -> bool:
+    """Return whether this is a name as ``Base64Decoder``, ``S3Client``: mostly of words."""
+    if not _CAMEL.fullmatch(token):
         return False
-    letters = sum(map(str.isalpha, word))
-    return sum(map(len, _HUMP.findall(word))) >= _LEAST_SHARE * letters
+    letters = sum(map(str.isalpha, token))
+    return sum(map(len, _HUMP.findall(token))) >= _LEAST_SHARE * letters
 
 
-def _is_snake(word: str) -> bool:
-    """Whether this is a name as ``ERR_HTTP2_STREAM``, ``get_v2_order``: of two words or more."""
-    if not (word.isupper() or word.islower()):
+def _is_snake(token: str) -> bool:
+    """Return whether this is a name of words, as ``ERR_HTTP2_STREAM``, ``get_v2_order``."""
+    if not (token.isupper() or token.islower()):
         return False
-    parts = word.split("_")
-    plain = [part for part in parts if part.isalpha()]
-    others = [part for part in parts if part and not part.isalpha()]
-    is_named = sum(len(part) >= _LEAST_PART for part in plain) > 1
-    return is_named and all(map(_PART_WITH_DIGITS.fullmatch, others))
+    long_words = 0
+    for part in token.split("_"):
+        if part.isalpha():
+            if len(part) >= _LEAST_PART:
+                long_words += 1
+        elif part and not _PART_WITH_DIGITS.fullmatch(part):
+            return False
+    return long_words > 1
 
 
-def _is_of_vendor(word: str, before: str, after: str) -> bool:
-    """Whether this is the code of a vendor, as ``ORA-00001``; of others only where one begins."""
-    if _OF_VENDOR.fullmatch(word):
+def _is_of_vendor(token: str, before: str, after: str) -> bool:
+    """Return whether this is the code of a vendor, as ``ORA-00001``.
+
+    A code of another vendor counts only at the start of a text, or of a part of it.
+    """
+    if _OF_VENDOR.fullmatch(token):
         return True
     is_alone = _BEGINS.search(before) is not None and _ENDS.match(after) is not None
-    return is_alone and _VENDORS_FORM.fullmatch(word) is not None
+    return is_alone and _VENDORS_FORM.fullmatch(token) is not None

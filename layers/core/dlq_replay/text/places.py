@@ -1,7 +1,7 @@
 """The place in a consumer's code where it failed: function and file, without the line. Pure.
 
-A place belongs to what a failure is where its text names little: a bare ``NullPointerException`` is
-many bugs. A line number changes with each release, and is left out.
+A place belongs to the identity of a failure where its text names little: a bare
+``NullPointerException`` is many bugs. A line number changes with each release, and is left out.
 """
 
 import re
@@ -38,13 +38,13 @@ _RECORDED = re.compile(r"(.{1,512}?):\d{1,7} in (\S{1,128})")
 _RUBY = re.compile(r"([^\s:]{1,512}\.rb):\d{1,7}:in [`'\"](.{1,128}?)['\"]")
 _FILE = re.compile(r"([^\s:]{1,512}):\d{1,7}(?: .{0,64})?")
 _MADE = re.compile(r"\$+(?:Lambda)?\$*\d{1,9}(?:/0x[0-9a-f]{1,16})?|`\d{1,3}(?:\[[^\]]{0,128}\])?")
-"""What a compiler adds to a name: a number of a lambda, of a class without a name, of types."""
+"""Text that a compiler adds to a name: a number of a lambda, of a nameless class, of types."""
 
 _SEPARATORS = re.compile(r"[\s=:,;()\[\]{}|\"'\\]+|[^!-~]+")
 
 
 def names_little(error_type: str, text: str) -> bool:
-    """Whether type and text, as ``mask_error`` left it, may be those of many failures.
+    """Return whether type and text, as ``mask_error`` left it, may be those of many failures.
 
     The text has no word that is not in the type, or words of failures alone; or a runtime makes it.
     """
@@ -52,9 +52,8 @@ def names_little(error_type: str, text: str) -> bool:
     if name in _OF_RUNTIMES:
         return True
     without_masks = re.sub(r"<[a-z]{1,5}>", " ", text)
-    words = re.findall(r"[^\W\d_]+", without_masks)
-    of_type = words_of(name)
-    return all(word.lower() in of_type for word in words) or is_of_failure(without_masks)
+    words = set(map(str.lower, re.findall(r"[^\W\d_]+", without_masks)))
+    return words.issubset(words_of(name)) or is_of_failure(without_masks)
 
 
 def place_of(frames: str) -> str:
@@ -71,12 +70,12 @@ def place_of(frames: str) -> str:
         owner, _, function = java[1].rpartition("/")[2].rpartition(".")
         return _word(f"{owner}#{function}" if owner else f"#{function}")
     if script := _JAVASCRIPT.fullmatch(line):
-        function, file = script[1] or "", script[2]
-        return _word(f"{_short(file)}#{function.partition(' [as ')[0]}")
+        function = (script[1] or "").partition(" [as ")[0]
+        return _word(f"{_short(script[2])}#{function}")
     for pattern in (_PYTHON, _RUBY, _RECORDED, _FILE):
-        if found := pattern.fullmatch(line):
-            function = found[2] if pattern.groups > 1 else ""
-            return _word(f"{_short(found[1])}#{function or ''}")
+        if frame := pattern.fullmatch(line):
+            function = frame[2] if pattern.groups > 1 else ""
+            return _word(f"{_short(frame[1])}#{function or ''}")
     return _word(line)
 
 

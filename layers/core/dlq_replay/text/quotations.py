@@ -21,8 +21,10 @@ from dlq_replay.text.words import (
     names_failure,
 )
 
-_BEFORE_CHARACTERS, _AFTER_CHARACTERS = 160, 48
-_WORDS_BEFORE, _WORDS_AFTER = 3, 5
+_BEFORE_CHARACTERS = 160
+_AFTER_CHARACTERS = 48
+_WORDS_BEFORE = 3
+_WORDS_AFTER = 5
 
 _NAME = re.compile(r"[$@_]{0,2}[^\W\d](?:[\w.$@#:/-]|\[(?:\d{0,4}|<n>)\]|<(?:n|id)>){0,63}")
 """A name of code, of any script: also ``$vat``, ``items[0].price``, ``image/heic``."""
@@ -32,10 +34,10 @@ _ONLY_OF_CODE = re.compile(r"[A-Z]{2,3}|[a-z]{1,20}/[a-z][a-z.+-]{1,40}")
 
 _IS_KEY = re.compile(r"\s{0,4}(?::|=>)")
 _ENDS_OF_KEYS = (":", "=", ">", "[", "(", "{", ",")
-"""What stands before a key, a value or an element."""
+"""The last character before a key, a value or an element."""
 
 _KEY_BACKWARDS = re.compile(r"\s{0,4}[\[({]?\s{0,4}(?:>=|[:=])\s{0,4}[\"'’`]?([\w$@.#-]{1,64})")
-"""A key and what separates it from its value, or from the first element, read backwards."""
+"""A key and its separator from its value, or from the first element, read backwards."""
 
 _OF_CODE = frozenset((CODE, CONFIGURATION))
 _OF_DATA = frozenset((PEOPLE, DATA))
@@ -50,7 +52,7 @@ _STATE_BEFORE = re.compile(
 
 
 def names_failure_here(text: str, start: int, end: int) -> bool:
-    """Whether the quoted text at ``text[start:end]``, with its marks, names a failure."""
+    """Return whether the quoted text at ``text[start:end]``, with its marks, names a failure."""
     inner = text[start + 1 : end - 1].strip()
     if not (inner.isalpha() or _NAME.fullmatch(inner)):
         return False
@@ -67,23 +69,25 @@ def names_failure_here(text: str, start: int, end: int) -> bool:
 
 def _key_before(before: str) -> str:
     """Return the key whose value follows, or of whose list an element follows; else empty."""
-    found = _KEY_BACKWARDS.match(before[::-1])
-    if found is None:
+    match = _KEY_BACKWARDS.match(before[::-1])
+    if match is None:
         opened = max(before.rfind("["), before.rfind("("))
         is_closed = max(before.rfind("]"), before.rfind(")")) > opened
-        found = None if is_closed else _KEY_BACKWARDS.match(before[: opened + 1][::-1])
-    return found[1][::-1] if found else ""
+        match = None if is_closed else _KEY_BACKWARDS.match(before[: opened + 1][::-1])
+    return match[1][::-1] if match else ""
 
 
 def _names_code(inner: str, before: str, after: str) -> bool:
-    """Whether a quoted name in a sentence names code or configuration."""
+    """Return whether a quoted name in a sentence names code or configuration."""
     if not (before or after.strip()):
         return True
+
     has_noun = False
     kinds = frozenset[str]()
-    for word in before[-_AFTER_CHARACTERS:].rsplit(None, _WORDS_BEFORE)[-_WORDS_BEFORE:]:
-        kinds = frozenset() if word.isdecimal() else kinds_of(word)
+    for noun in before[-_AFTER_CHARACTERS:].rsplit(None, _WORDS_BEFORE)[-_WORDS_BEFORE:]:
+        kinds = frozenset() if noun.isdecimal() else kinds_of(noun)
         has_noun = has_noun or not _OF_CODE.isdisjoint(kinds)
+
     if not _OF_DATA.isdisjoint(kinds):
         return False
     is_plain_word = inner.isalpha() and inner.islower()
@@ -100,7 +104,7 @@ def _is_written_as_code(inner: str) -> bool:
 
 
 def _is_placed_as_code(before: str, after: str) -> bool:
-    """Whether a sentence puts the names of fields, keys and states where this one stands."""
+    """Return whether a sentence has names of fields, keys and states at this position."""
     if not before:
         return _MUST.match(after) is not None
     if before[-1] == "(":
@@ -118,4 +122,4 @@ def _is_followed_by_noun(after: str) -> bool:
         return False
     if CODE in kinds_of(words[0]):
         return True
-    return words[0].lower() in _LEADS_TO_NOUN and any(CODE in kinds_of(word) for word in words)
+    return words[0].lower() in _LEADS_TO_NOUN and any(CODE in kinds_of(noun) for noun in words)

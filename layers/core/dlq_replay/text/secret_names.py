@@ -52,27 +52,26 @@ _OF_FIELDS = _IN_TEXT | frozenset(OF_FIELDS.replace("_", "").split())
 def is_secret_name(name: str) -> bool:
     """Return whether values of a field with this name are hidden: ``apiKey``, ``passwordHint``."""
     words = _words(name)
-    pairs = [f"{first}{second}" for first, second in pairwise(words)]
-    return any(_is_secret(word, _OF_FIELDS) for word in (*words, *pairs))
+    pairs = map("".join, pairwise(words))
+    return any(_is_secret(part, _OF_FIELDS) for part in (*words, *pairs))
 
 
 @lru_cache(maxsize=4096)
 def names_value(name: str, *, is_field: bool) -> bool:
-    """Return whether what follows *name* in a text is hidden, because the name ends as a secret's.
+    """Return whether the text behind *name* is hidden, because the name ends as a secret's.
 
-    *is_field* says that it is surely the name of a value, as in ``pin=1``; then ``OF_FIELDS`` count
-    too.
+    *is_field*: it is surely the name of a value, as in ``pin=1``; then ``OF_FIELDS`` count too.
     """
     names = _OF_FIELDS if is_field else _IN_TEXT
     words = _words(name)
     return any(_is_secret("".join(words[-count:]), names) for count in (1, 2))
 
 
-def _is_secret(word: str, names: frozenset[str]) -> bool:
-    return word in names or word.endswith(_ENDS)
+def _is_secret(part: str, names: frozenset[str]) -> bool:
+    return part in names or part.endswith(_ENDS)
 
 
 def _words(name: str) -> list[str]:
     if not name.isascii():
         name = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
-    return [word.lower() for word in _WORD.findall(name)]
+    return list(map(str.lower, _WORD.findall(name)))

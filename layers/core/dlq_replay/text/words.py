@@ -149,14 +149,14 @@ _AROUND = string.punctuation.replace("_", "").replace("$", "")
 
 
 @lru_cache(maxsize=50_000)
-def looks_like_code(word: str) -> bool:
-    """Whether a word is written as names of code are, whatever stands around it.
+def looks_like_code(text: str) -> bool:
+    """Return whether a word is written as names of code are, without the punctuation around it.
 
     As in ``CARD_DECLINED``, ``card_declined``, ``OrderPlaced``, ``orderPlaced``,
     ``shop.tax.VatTable``, ``Shop::Order``. ``anna.schmidt`` may be a login, and ``McDonald`` is
     somebody's name.
     """
-    bare = word.strip(_AROUND)
+    bare = text.strip(_AROUND)
     if _IN_FILE.fullmatch(bare):
         return True
     if "." in bare or ":" in bare or "\\" in bare or "#" in bare:
@@ -170,18 +170,21 @@ def looks_like_code(word: str) -> bool:
     return len(humps) > 1 and len(bare) >= _LEAST_HUMP * len(humps) and not is_of_people
 
 
-def is_login(word: str) -> bool:
-    """Whether a word may be somebody's login, as ``anna.schmidt``, or a name of code."""
-    return _LOGIN.fullmatch(word) is not None
+def is_login(name: str) -> bool:
+    """Return whether a word may be somebody's login, as ``anna.schmidt``, or a name of code."""
+    return _LOGIN.fullmatch(name) is not None
 
 
 @lru_cache(maxsize=10_000)
 def words_of(name: str) -> tuple[str, ...]:
     """Return the words of a name of code in lower case: ``errorCode`` is ``error``, ``code``."""
-    return tuple(word.lower() for word in _HUMPS.findall(name))
+    return tuple(map(str.lower, _HUMPS.findall(name)))
 
 
-CODE, CONFIGURATION, PEOPLE, DATA = "code", "configuration", "people", "data"
+CODE = "code"
+CONFIGURATION = "configuration"
+PEOPLE = "people"
+DATA = "data"
 _KINDS = {
     CODE: OF_CODE,
     CONFIGURATION: OF_CONFIGURATION,
@@ -192,7 +195,7 @@ _KINDS = {
 
 @lru_cache(maxsize=10_000)
 def kinds_of(noun: str) -> frozenset[str]:
-    """Return what a noun, with punctuation around it, says of a name beside it.
+    """Return the kinds of a name beside a noun, which may have punctuation around it.
 
     Of a name of code its last part is the noun.
     """
@@ -202,7 +205,7 @@ def kinds_of(noun: str) -> frozenset[str]:
 
 @lru_cache(maxsize=4_096)
 def names_failure(key: str) -> bool:
-    """Whether values of this key, of an object or in ``key=value``, name a failure."""
+    """Return whether values of this key, of an object or in ``key=value``, name a failure."""
     words = words_of(key)
     if not words or any(map(str.isdecimal, key)):
         return False
@@ -210,12 +213,12 @@ def names_failure(key: str) -> bool:
     return not (ends.isdisjoint(_NAMING_KEYS) and words[-1] not in OF_CODE)
 
 
+_WITHOUT_NAMES = _FAILURE | _PLAIN
 _OF_TEXT = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 
 
 @lru_cache(maxsize=10_000)
 def is_of_failure(text: str) -> bool:
-    """Whether a text has only words of failures, as in ``Missing data``: it quotes nobody."""
-    words = _OF_TEXT.findall(text.lower())
-    says_failure = not _FAILURE.isdisjoint(words)
-    return says_failure and all(word in _FAILURE or word in _PLAIN for word in words)
+    """Return whether a text has only words of failures, as ``Missing data``: it quotes nobody."""
+    words = set(_OF_TEXT.findall(text.lower()))
+    return not _FAILURE.isdisjoint(words) and words <= _WITHOUT_NAMES
