@@ -60,7 +60,7 @@ class Content:
     @property
     def is_unproven(self) -> bool:
         """Whether a ramp sent this copy in a step that was not its last one."""
-        return '"canary":' in self._text(CONTEXT)
+        return '"step":' in self._text(CONTEXT)
 
     @property
     def has_plan(self) -> bool:

@@ -183,7 +183,7 @@ def test_every_key_of_the_context_is_documented() -> None:
         held_seconds=4,
         group_id="g",
         is_back=True,
-        is_canary=True,
+        in_step=True,
         last_id="l",
     )
 

@@ -258,8 +258,8 @@ def test_run_that_is_killed_goes_on_at_its_step_and_sends_nothing_twice(
     # A step begins when all before it are handled.
     assert dict(begun) == {1: 0, 2: 1, 3: 3, 4: 9}
     assert job.handled() == [n for n in range(15) if n not in (3, 7, 9)]
-    canaries = [one.history.context.is_canary or False for one in world.handled]
-    assert canaries == [True] * 9 + [False] * 3
+    in_steps = [one.history.context.in_step or False for one in world.handled]
+    assert in_steps == [True] * 9 + [False] * 3
 
 
 def test_nobody_consumes_so_the_run_ends_and_a_later_one_goes_on(

@@ -184,22 +184,22 @@ def test_a_limit_in_the_table_holds_what_comes_next(
     assert (emf["CircuitBreakersOpen"], emf["HeldByBreaker"]) == ([1.0], [1.0])
 
 
-def test_what_comes_back_of_a_redrive_is_counted_and_a_canary_goes_no_further(
+def test_what_comes_back_of_a_redrive_is_counted_and_a_message_of_a_step_goes_no_further(
     table_stack: ReplayStack, dynamodb: Any
 ) -> None:
     name = table_stack.environment["FAILURE_TABLE"]
     table = ReturnsTable(dynamodb, name, lambda: int(time.time()))
     table.begin("plan", ["group"])
-    archived = [message(name, name) for name in ("plain", "canary")]
+    archived = [message(name, name) for name in ("plain", "step")]
     to = QueueAddress.from_url(table_stack.main.url)
     sent = [
-        redriven_entry(one, "plan", to, group_id="group", is_canary=one.body == "canary")
+        redriven_entry(one, "plan", to, group_id="group", in_step=one.body == "step")
         for one in archived
     ]
     assert invoke(*(moved(copy.body, attributes=copy.attributes) for copy in sent)) == set()
 
     [replayed], [parked] = receive_all(table_stack.main), receive_all(table_stack.parked)
     assert (replayed.body, replayed.history.context.is_back) == ("plain", True)
-    assert (parked.body, parked.history.context.reason) == ("canary", "redrive_step")
-    both, canary = frozenset({"plain", "canary"}), frozenset({"canary"})
-    assert table.read("plan", ["group"]) == {"group": Returns(2, 1, both, canary)}
+    assert (parked.body, parked.history.context.reason) == ("step", "redrive_step")
+    both, step = frozenset({"plain", "step"}), frozenset({"step"})
+    assert table.read("plan", ["group"]) == {"group": Returns(2, 1, both, step)}

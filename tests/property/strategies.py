@@ -93,7 +93,7 @@ contexts = st.builds(
     body_digest=st.none() | st.just(body_digest(BODY)) | ascii_words,
     group_id=st.none() | ids,
     is_back=st.booleans(),
-    is_canary=st.booleans(),
+    in_step=st.booleans(),
     last_id=st.none() | ids,
 )
 our_attributes = st.fixed_dictionaries(

@@ -184,7 +184,7 @@ def play(scenario: Scenario) -> Ending:
         world.is_replaying = len(ending.steps) < scenario.no_function_from
         before, now = ending.returned(), world.clock.time()
         for group, body in ((group, body) for group, of in drawn.items() for body in of):
-            ours: dict[str, Any] = {"group_id": group, "is_canary": bool(left[group])}
+            ours: dict[str, Any] = {"group_id": group, "in_step": bool(left[group])}
             world.main.send([redriven_entry(message(body, body), PLAN, MAIN, **ours)])
         step = Step(
             number=len(ending.steps),

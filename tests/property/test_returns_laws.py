@@ -39,7 +39,7 @@ class Sent:
     group: str
     lane: str
     deaths: int
-    is_canary: bool
+    in_step: bool
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ sends = st.builds(
     group=st.sampled_from(["g-1", "g-2", "nobody"]),
     lane=st.sampled_from("ab"),
     deaths=st.integers(0, MAX_ATTEMPTS + 1),
-    is_canary=st.booleans(),
+    in_step=st.booleans(),
 )
 scenarios = st.builds(
     Scenario,
@@ -132,7 +132,7 @@ def play(scenario: Scenario, *, counts: bool = True) -> Ending:
     for place, sent in enumerate(scenario.sent):
         lane: dict[str, Any] = {"MessageGroupId": sent.lane} if scenario.is_fifo else {}
         archived = message(f"first-{place}", f"{place:02d}", **lane)
-        own: dict[str, Any] = {"group_id": sent.group, "is_canary": sent.is_canary}
+        own: dict[str, Any] = {"group_id": sent.group, "in_step": sent.in_step}
         stack.main.send(
             [redriven_entry(archived, PLAN, MAIN_FIFO if scenario.is_fifo else MAIN, **own)]
         )
@@ -180,15 +180,15 @@ def each_return_counts_once_or_is_missed(ending: Ending) -> None:
         uncounted |= came_back[group] - returns.returned_ids
     assert len(uncounted) <= missed
     if not ending.scenario.sqs_faults:
-        canaries = {f"first-{n}" for n, one in enumerate(ending.scenario.sent) if one.is_canary}
-        plain = [one for one in counters.confirmed if one not in canaries]
+        in_steps = {f"first-{n}" for n, one in enumerate(ending.scenario.sent) if one.in_step}
+        plain = [one for one in counters.confirmed if one not in in_steps]
         assert len(plain) == len({*plain})
 
 
-def no_canary_is_replayed(ending: Ending) -> None:
+def no_message_of_a_step_is_replayed(ending: Ending) -> None:
     for _, step in ending.steps:
-        is_canary = isinstance(step.record, Message) and ending.sent_of(step.record.body).is_canary
-        assert not (is_canary and isinstance(step.fate, Replay))
+        in_step = isinstance(step.record, Message) and ending.sent_of(step.record.body).in_step
+        assert not (in_step and isinstance(step.fate, Replay))
 
 
 def nothing_is_lost_or_sent_twice(ending: Ending) -> None:
@@ -213,7 +213,7 @@ def uncounted_canaries_wait_for_a_quarter_of_an_hour(ending: Ending) -> None:
     for now_ms, step in ending.steps:
         assert isinstance(step.record, Message)
         waited = (now_ms - came_ms.setdefault(step.message_id, now_ms)) / 1000
-        if ending.sent_of(step.record.body).is_canary and isinstance(step.fate, Park):
+        if ending.sent_of(step.record.body).in_step and isinstance(step.fate, Park):
             is_counted = step.record.history.context.is_back
             assert is_counted or WAIT_SECONDS <= waited
             assert waited <= WAIT_SECONDS + VISIBILITY_SECONDS
@@ -224,15 +224,15 @@ def test_laws_hold_whatever_fails(scenario: Scenario) -> None:
     ending = play(scenario)
 
     each_return_counts_once_or_is_missed(ending)
-    no_canary_is_replayed(ending)
+    no_message_of_a_step_is_replayed(ending)
     nothing_is_lost_or_sent_twice(ending)
     lanes_keep_their_order(ending)
     uncounted_canaries_wait_for_a_quarter_of_an_hour(ending)
 
 
 @given(scenarios)
-def test_counting_changes_nothing_for_what_is_no_canary(scenario: Scenario) -> None:
-    plain = replace(scenario, sent=[replace(one, is_canary=False) for one in scenario.sent])
+def test_counting_changes_nothing_for_what_is_in_no_step(scenario: Scenario) -> None:
+    plain = replace(scenario, sent=[replace(one, in_step=False) for one in scenario.sent])
 
     counting, without = (
         [(now_ms, step.message_id, step.fate) for now_ms, step in play(plain, counts=counts).steps]

@@ -92,7 +92,7 @@ class DeadJobs:
 
 
 def a_problem(text: str, word: str = "edit_failed") -> dict[str, Any]:
-    return {"group_id": "", "word": word, "count": 2, "detail": text, "examples": [text]}
+    return {"group_id": "", "disposition": word, "count": 2, "detail": text, "examples": [text]}
 
 
 def redrive_answer(world: DeadJobs, counts: Mapping[str, int] | None = None, **more: Any) -> Any:

@@ -58,6 +58,6 @@ class TaskContext:
             self.plan_id,
             QueueAddress.from_url(self.destination),
             group_id=group_id,
-            is_canary=group_id in self.unproven_groups,
+            in_step=group_id in self.unproven_groups,
             max_message_bytes=self.editor.max_message_bytes,
         )

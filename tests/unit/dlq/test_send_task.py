@@ -68,7 +68,7 @@ def test_copy_is_one_of_the_queue_that_it_goes_to() -> None:
 
     assert proven.source_queue == unproven.source_queue == "main"
     assert proven.group_id == unproven.group_id == "g-1"
-    assert (proven.is_canary, unproven.is_canary) == (False, True)
+    assert (proven.in_step, unproven.in_step) == (False, True)
 
 
 @dataclass
@@ -391,7 +391,7 @@ def test_a_task_that_its_engine_has_given_up_sends_nothing_more(tmp_path: Path) 
         STOPPED.reset(token)
 
     rows = settled.to_pylist()
-    assert [(row["word"], row["count"]) for row in rows if row["count"]] == [
+    assert [(row["disposition"], row["count"]) for row in rows if row["count"]] == [
         ("sent", CHUNK_MESSAGES)
     ]
     assert [row["stop_cause"] for row in rows if row["stop_cause"]] == ["interrupted"]

@@ -247,7 +247,7 @@ FOREIGN, EXHAUSTED, INVALID, TOO_OLD, NO_ROOM, STEP = (
     Park(ParkReason.REDRIVE_STEP),
 )
 CANARY = message(
-    attributes=context(plan_id="p", is_canary=True), DeadLetterQueueSourceArn=queue_arn("main")
+    attributes=context(plan_id="p", in_step=True), DeadLetterQueueSourceArn=queue_arn("main")
 )
 LIMIT_BYTES = 100 + len("sqs-dlq-replay-nb" + "Number" + "1")
 
@@ -326,7 +326,7 @@ def test_decision_follows_from_the_attributes(
         (CANARY, policy(max_attempts=0), STEP),
         (replace(CANARY, attributes={**CANARY.attributes, **counter("x")}), policy(), INVALID),
         (replace(CANARY, system={}), policy(), FIRST),
-        (message(attributes=context(is_canary=True), **CANARY.system), policy(), FIRST),
+        (message(attributes=context(in_step=True), **CANARY.system), policy(), FIRST),
         # The rules apply in their order.
         (
             message(

@@ -72,7 +72,7 @@ LETTERS = {
     "no valid counter": message(attributes=counter("junk")),
     "no valid context": message("m", attributes={CONTEXT_ATTRIBUTE: text("{")}),
     "a copy of a redrive by ramp": message(
-        "m-1", attributes=context(plan_id="p", group_id="g", is_back=True, is_canary=True)
+        "m-1", attributes=context(plan_id="p", group_id="g", is_back=True, in_step=True)
     ),
     # What SQS says of the source counts first, then what the copy carries.
     "from main": from_queue(queue_arn("main"), None),
@@ -99,7 +99,7 @@ def copies_of(letter: Message) -> dict[str, SendEntry]:
         ),
         "redrive": redriven_entry(letter, "p-2", MAIN),
         "redrive to FIFO": redriven_entry(letter, "p-2", MAIN_FIFO),
-        "redrive of a step": redriven_entry(letter, "p-2", MAIN, group_id="g-2", is_canary=True),
+        "redrive of a step": redriven_entry(letter, "p-2", MAIN, group_id="g-2", in_step=True),
     }
 
 
@@ -152,7 +152,7 @@ def test_a_message_with_room_for_a_redrive_keeps_its_context_in_every_copy(
     size = next(n for n in range(2000) if has_room_for_redrive(letter, "p", n, "g"))
     main = source or "q" * 80
     to = QueueAddress(ACCOUNT, main)
-    sent = redriven_entry(letter, "p", to, group_id="g", is_canary=True)
+    sent = redriven_entry(letter, "p", to, group_id="g", in_step=True)
     back = message(
         "m-2",
         "x" * 99,
@@ -185,7 +185,7 @@ def test_no_context_of_a_copy_is_larger_than_1024_bytes() -> None:
     """Whatever a producer wrote there; in JSON a quote has two bytes."""
     quotes, ids, moment = '"' * 128, "i" * 128, SECONDS_MAX
     wide = {"v": 1, "id": ids, "plan": ids, "src": "q" * 80, "t0": moment, "held": moment}
-    marks = {"h": body_digest(BODY), "g": ids, "back": 1, "canary": 1}
+    marks = {"h": body_digest(BODY), "g": ids, "back": 1, "step": 1}
     made = json.dumps({**wide, **marks}, separators=(",", ":"))
     moved = {"DeadLetterQueueSourceArn": queue_arn("q" * 80)}
     dead = message("m" * 100, attributes={CONTEXT_ATTRIBUTE: text(made)}, **moved)
@@ -196,7 +196,7 @@ def test_no_context_of_a_copy_is_larger_than_1024_bytes() -> None:
         parked,
         replay_entry(dead, 1, 0, moment, policy(), moment),
         held_entry(dead, moment, 0, moment, policy(), by_breaker=True),
-        redriven_entry(dead, ids, MAIN, group_id=ids, is_canary=True),
+        redriven_entry(dead, ids, MAIN, group_id=ids, in_step=True),
     ]
 
     assert max(len(str(copy.attributes[CONTEXT_ATTRIBUTE].value)) for copy in copies) <= 1024

@@ -109,10 +109,10 @@ def test_what_does_not_show_that_it_came_back_is_not_counted(
     assert worker.counters.calls == []
 
 
-def test_where_nobody_asks_copies_are_marked_and_a_canary_is_parked() -> None:
+def test_where_nobody_asks_copies_are_marked_and_a_message_of_a_step_is_parked() -> None:
     worker = Worker()
     outcome = worker.replay(
-        returned("a", group_id="other"), returned("b", group_id="other", is_canary=True)
+        returned("a", group_id="other"), returned("b", group_id="other", in_step=True)
     )
 
     assert [type(fate) for fate in fates(outcome)] == [Replay, Park]
@@ -120,18 +120,18 @@ def test_where_nobody_asks_copies_are_marked_and_a_canary_is_parked() -> None:
     assert context_of(*worker.main.sent).is_back
 
 
-def test_what_sqs_confirmed_counts_as_parked_again_a_canary_twice() -> None:
+def test_what_sqs_confirmed_counts_as_parked_again_of_a_step_twice() -> None:
     worker = Worker(refuses={"b": Refused("AccessDenied")})
     exhausted = [
         message(name, name, {**returned(name, is_back=True).attributes, **counter("3")})
         for name in "ab"
     ]
-    outcome = worker.replay(*exhausted, message("c"), returned("d", is_canary=True))
+    outcome = worker.replay(*exhausted, message("c"), returned("d", in_step=True))
 
     assert fates(outcome)[3] == STEP
     assert worker.counted() == ({"first-a", "first-d"}, {"first-a", "first-d"})
     known = context_of(worker.parked.sent[-1])
-    assert (known.plan_id, known.group_id, known.is_canary) == ("p", "g", False)
+    assert (known.plan_id, known.group_id, known.in_step) == ("p", "g", False)
 
 
 OWN: Any = {"invoices": {"max_receive_count": 1, "dlq_visibility_seconds": 180}}
@@ -155,10 +155,10 @@ def denied() -> None:
     ],
 )
 @pytest.mark.parametrize("counters", [None, FakeCounters.of([KEY], denied)])
-def test_a_canary_that_cannot_be_counted_stays_for_a_quarter_of_an_hour(
+def test_a_message_of_a_step_that_cannot_be_counted_stays_for_a_quarter_of_an_hour(
     letter: dict[str, Any], known: ReplayPolicy, fate: Fate, counters: FakeCounters | None
 ) -> None:
-    outcome = Worker(counters, known).replay(returned(is_canary=True, **letter))
+    outcome = Worker(counters, known).replay(returned(in_step=True, **letter))
 
     assert fates(outcome) == [fate]
     assert outcome.uncounted_returns == (fate == STEP)
@@ -206,7 +206,7 @@ FIFO = policy("main.fifo", rate_seconds=0.001, **KNOWN)
 
 
 @pytest.mark.parametrize(
-    ("rules", "looks", "is_canary", "is_counted"),
+    ("rules", "looks", "in_step", "is_counted"),
     [
         (FIFO, 1, False, True),
         (FIFO, 2, False, False),
@@ -215,10 +215,10 @@ FIFO = policy("main.fifo", rate_seconds=0.001, **KNOWN)
     ],
 )
 def test_on_fifo_a_copy_that_waits_in_place_is_counted_at_its_first_look(
-    rules: ReplayPolicy, looks: int, is_canary: bool, is_counted: bool
+    rules: ReplayPolicy, looks: int, in_step: bool, is_counted: bool
 ) -> None:
     worker = Worker(policy=rules)
-    letter = returned(group="x", queue="main.fifo", looks=looks, is_canary=is_canary)
+    letter = returned(group="x", queue="main.fifo", looks=looks, in_step=in_step)
     outcome = worker.replay(letter)
 
     assert (worker.counted()[0] == {"first-a"}) is is_counted

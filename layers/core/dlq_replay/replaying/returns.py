@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from dlq_replay.retry import Asking, awake_seconds
-from dlq_replay.rules.decision import Park, is_returned_canary
+from dlq_replay.rules.decision import Park, returned_in_step
 from dlq_replay.rules.outgoing import source_queue
 from dlq_replay.rules.plan import Step
 from dlq_replay.rules.policy import ReplayPolicy
@@ -68,7 +68,7 @@ class ReturnsCounter:
         """Count the returns of a batch, before a message of it is sent.
 
         Messages of a FIFO queue wait in place and are delivered again: such a return is counted
-        when the receive count says that it is new, but a canary's at each delivery.
+        when the receive count says that it is new, but of a message of a step at each delivery.
 
         Returns:
             The batch, where messages that were counted, or need not be, are ``is_back``; the ids of
@@ -99,7 +99,7 @@ class ReturnsCounter:
 
         uncounted = set[str]()
         for message in lost.values():
-            if is_returned_canary(message) and _may_wait(message, policy):
+            if returned_in_step(message) and _may_wait(message, policy):
                 uncounted.add(message.message_id)
         return batch, frozenset(uncounted), len(lost) - len(uncounted)
 
@@ -114,7 +114,7 @@ class ReturnsCounter:
             self._is_counted(key, "parked", messages)
 
     def _is_new(self, message: Message, policy: ReplayPolicy) -> bool:
-        if is_returned_canary(message):
+        if returned_in_step(message):
             return True
         is_again = policy.main_queue.is_fifo and _deliveries(message, policy)
         return self._add is not None and not is_again

@@ -142,11 +142,11 @@ def hold_by_breaker(
     return Hold(replay.number, due, timer, by_breaker=True) if can_hold else None
 
 
-def is_returned_canary(message: Message) -> bool:
+def returned_in_step(message: Message) -> bool:
     """Return whether SQS moved it here, and its step of a redrive is not proven yet."""
     context = message.history.context
-    is_canary = context.is_canary and context.plan_id is not None
-    return is_canary and message.source_arn is not None
+    in_step = context.in_step and context.plan_id is not None
+    return in_step and message.source_arn is not None
 
 
 def _outlives(message: Message, due_seconds: int, now_seconds: int, policy: ReplayPolicy) -> bool:
@@ -168,7 +168,7 @@ def _reason_to_park(  # noqa: PLR0911 - one for each rule
         return ParkReason.FOREIGN_SOURCE
     if replay_count is None:
         return ParkReason.INVALID_COUNTER
-    if is_returned_canary(message):
+    if returned_in_step(message):
         return ParkReason.REDRIVE_STEP
     if replay_count >= policy.max_attempts:
         return ParkReason.ATTEMPTS_EXHAUSTED

@@ -89,7 +89,7 @@ def parked_entry(
     The copy belongs to no step of a redrive any more. *error* is the consumer's record. Where the
     context has no room, the message goes as it is.
     """
-    context = _context(message, now_seconds, policy, reason=reason, error=error, is_canary=False)
+    context = _context(message, now_seconds, policy, reason=reason, error=error, in_step=False)
     others = _without_context(message)
     attributes = _marked(message.body, others, context, policy.limits.parked_max_bytes)
     deduplication_id = message.message_id if policy.main_queue.is_fifo else None
@@ -102,7 +102,7 @@ def redriven_entry(
     to: QueueAddress,
     *,
     group_id: str | None = None,
-    is_canary: bool = False,
+    in_step: bool = False,
     max_message_bytes: int = MAX_MESSAGE_BYTES,
 ) -> SendEntry:
     """Return the copy that a redrive sends: a fresh start that remembers its origin.
@@ -115,7 +115,7 @@ def redriven_entry(
         plan_id: the plan, which the context names beside the first id.
         to: the queue, whose dead letter it is from now on.
         group_id: the group for which its return is counted; None to count none.
-        is_canary: whether to park it at its first return. Ask ``has_room_for_redrive`` first.
+        in_step: whether to park it at its first return. Ask ``has_room_for_redrive`` first.
         max_message_bytes: of the queue; where the context has no room it is left out.
     """
     context = ReplayContext(
@@ -124,7 +124,7 @@ def redriven_entry(
         source_queue=to.name,
         body_digest=message.body_digest,
         group_id=group_id,
-        is_canary=is_canary,
+        in_step=in_step,
     )
     others = _without(message.attributes, CONTEXT_ATTRIBUTE, REPLAY_COUNT_ATTRIBUTE)
     return _entry(
@@ -151,7 +151,7 @@ def has_room_for_redrive(
         body_digest=message.body_digest,
         group_id=group_id,
         is_back=True,
-        is_canary=True,
+        in_step=True,
         last_id=message.message_id,
     )
     attributes = {
@@ -219,7 +219,7 @@ def _context(
         "body_digest": message.body_digest,
         "group_id": before.group_id,
         "is_back": before.is_back,
-        "is_canary": before.is_canary,
+        "in_step": before.in_step,
         # A copy that SQS moved keeps the id under which the consumer saw it.
         "last_id": before.last_id if message.source_arn is None else message.message_id,
     }

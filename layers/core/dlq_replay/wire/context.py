@@ -92,7 +92,7 @@ class ReplayContext(NamedTuple):
             is replayed without a limit.
         group_id: the group of that plan for which the replay function counts its return.
         is_back: whether it came back since, and that was counted if anyone asked.
-        is_canary: whether it belongs to a step of the plan that is not yet known to be good: it is
+        in_step: whether it belongs to a step of the plan that is not yet known to be good: it is
             parked at its first return. Not on parked copies.
         last_id: SQS message id of the copy that the consumer saw last; only on copies in the DLQ
             and on parked ones. A log names it.
@@ -109,7 +109,7 @@ class ReplayContext(NamedTuple):
     held_seconds: int | None = None
     group_id: str | None = None
     is_back: bool = False
-    is_canary: bool = False
+    in_step: bool = False
     last_id: str | None = None
 
     @classmethod
@@ -238,7 +238,7 @@ _KEYS: dict[str, tuple[str, Callable[[str, object], object]]] = {
     "held": ("held_seconds", _seconds),
     "g": ("group_id", _id),
     "back": ("is_back", _mark),
-    "canary": ("is_canary", _mark),
+    "step": ("in_step", _mark),
     "last": ("last_id", _id),
 }
 """The keys in their order on the wire, which is that of the fields, and what reads each value."""

@@ -121,7 +121,7 @@ def test_no_cut_of_an_error_changes_its_group(words: list[str], source: str, pla
         body_digest="0123abcd",
         group_id="g-0123456789",
         is_back=True,
-        is_canary=True,
+        in_step=True,
     )
     arrived = (ReplayContext.from_json(one.to_json()).error for one in (slim, full))
     errors = [error, *filter(None, arrived)]
