@@ -80,11 +80,13 @@ def _analyzed(
     try:
         column = _build(tree, {name.lower(): name for name in rows.columns})
         frame = use(empty, column)
+
         # The optimizer replaces a cast text such as 'now' or 'today' by the current time.
         plan: Any = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - no public way
         replaced = optimizer.ReplaceExpressions.apply(plan)
         if not replaced.fastEquals(optimizer.SpecialDatetimeValues.apply(replaced)):
             raise InputError(f"'now', 'today' and the like as a time: {NOW}")
+
     except SPARK_FAILURES as error:
         # No message was read yet, so Spark's text is about the SQL alone.
         name, sentence = condition_and_sentence(error)
@@ -112,40 +114,57 @@ def _build(node: exp.Expr, scope: _Scope) -> Column:  # noqa: C901, PLR0911, PLR
         case exp.Identifier():
             return _named(node.name, scope)
         case exp.Column():
-            first, *fields = [part.name for part in node.parts]
-            return reduce(Column.getField, fields, _named(first, scope))
+            column, *fields = node.parts
+            return reduce(_field, fields, _named(column.name, scope))
         case exp.Dot():
-            return _build(node.this, scope).getField(node.expression.name)
+            return _field(_build(node.this, scope), node.expression)
         case exp.Bracket():
             value, key = _built(node, scope, "this", "expressions")
             return value[key]
         case exp.Anonymous():
             return _called(node, scope)
         case exp.Cast():
-            value, kind = _build(node.this, scope), type_name(node)
+            value = _build(node.this, scope)
+            kind = type_name(node)
             return value.try_cast(kind) if isinstance(node, exp.TryCast) else value.cast(kind)
         case exp.Interval():
             count, unit = interval_of(node)
             return F.lit(count).cast(f"interval {unit}")
         case exp.Case():
-            parts: list[Column] = []
-            for branch in node.args["ifs"]:
-                test, value = _built(branch, scope, "this", "true")
-                parts += (_build(node.this, scope) == test if node.this else test, value)
-            parts += _built(node, scope, "default")
-            return F.call_function("when", *parts)
+            return _case(node, scope)
         case exp.And() | exp.Or():
-            # The left operand of a long chain is as deep as the chain: no recursion into it.
-            columns = [_build(operand, scope) for operand in node.flatten(unnest=False)]
-            join = and_ if isinstance(node, exp.And) else or_
-            while len(columns) > 1:  # balanced, as Spark's own parser builds it
-                columns = [reduce(join, columns[n : n + 2]) for n in range(0, len(columns), 2)]
-            return columns[0]
+            return _connected(node, scope)
         case exp.Not():
             return ~_build(node.this, scope)
         case exp.Escape():
             return _operator(node.this, scope, _build(node.expression, scope))
     return _operator(node, scope)
+
+
+def _field(value: Column, name: exp.Expr) -> Column:
+    return value.getField(name.name)
+
+
+def _case(node: exp.Case, scope: _Scope) -> Column:
+    parts: list[Column] = []
+    for branch in node.args["ifs"]:
+        test, value = _built(branch, scope, "this", "true")
+        if node.this:
+            test = _build(node.this, scope) == test
+        parts += [test, value]
+    parts += _built(node, scope, "default")
+    return F.call_function("when", *parts)
+
+
+def _connected(node: exp.And | exp.Or, scope: _Scope) -> Column:
+    """Build AND or OR of any number of operands, balanced, as Spark's own parser does."""
+    join = and_ if isinstance(node, exp.And) else or_
+    # The left operand of a long chain is as deep as the chain: no recursion into it.
+    columns = [_build(operand, scope) for operand in node.flatten(unnest=False)]
+    while len(columns) > 1:
+        pairs = range(0, len(columns), 2)
+        columns = [reduce(join, columns[start : start + 2]) for start in pairs]
+    return columns[0]
 
 
 def _operator(node: exp.Expr, scope: _Scope, *more: Column) -> Column:
@@ -175,5 +194,9 @@ def _called(node: exp.Expr, scope: _Scope) -> Column:
         return F.call_function(name, *_built(node, scope, "expressions"))
     array, function = node.expressions
     variable = variable_of(function)
+
+    def body(element: Column) -> Column:
+        return _build(function.this, {**scope, variable: element})
+
     apply: Callable[..., Column] = getattr(F, name)
-    return apply(_build(array, scope), lambda x: _build(function.this, {**scope, variable: x}))
+    return apply(_build(array, scope), body)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 from pyspark.sql.types import (
     BinaryType,
     DayTimeIntervalType,
@@ -32,14 +32,16 @@ from spark_reprocess.failures import explained
 from spark_reprocess.interrupts import cancel_jobs_on_interrupt
 from spark_reprocess.session import our_settings
 
-_FIELDS = ", ".join(f"{field.name}: {field.type!s}" for field in CHANGE)
-_CHANGE_TYPE = f"struct<{_FIELDS}>"
+_CHANGE_TYPE = from_arrow_type(CHANGE).simpleString()
 _CHANGES_TYPE = f"array<{_CHANGE_TYPE}>"
 
-_STRING, _NUMBER, _BINARY = "String", "Number", "Binary"
+_STRING = "String"
+_NUMBER = "Number"
+_BINARY = "Binary"
+"""The types of message attributes, as SQS names them."""
 
 _TAKEN_ALONG_BYTES = 1024 * 1024
-"""Partitions of so many bytes in total, paths of files mostly, every task takes along."""
+"""Partitions of this size in total, mostly paths of files, or smaller, every task takes along."""
 
 
 class SparkEngine:
@@ -73,7 +75,7 @@ class SparkEngine:
 
     @property
     def reserved_bytes(self) -> int:
-        """What the heap of the driver's JVM may still grow."""
+        """The bytes by which the heap of the driver's JVM may still grow."""
         java: Any = self._session.sparkContext._jvm  # noqa: SLF001 - there is no public question
         runtime: Any = java.java.lang.Runtime.getRuntime()
         return int(runtime.maxMemory() - runtime.totalMemory())
@@ -82,6 +84,7 @@ class SparkEngine:
         """See ``Engine.run``."""
         if not work.partitions:
             return work.schema.empty_table()
+
         with our_settings(self._session), explained():
             return to_arrow(self._rows(work)).cast(work.schema)
 
@@ -131,6 +134,7 @@ class SparkEngine:
                 # A send has no time limit, and the SQL was evaluated over all its messages before.
                 with explained(*sources):
                     return edited().cast(then.schema)
+
             return evaluated(self._session, edited, *sources).cast(then.schema)
 
     def check_condition(self, sql: str, schema: pa.Schema, place: str) -> None:
@@ -155,7 +159,8 @@ class SparkEngine:
         count = len(work.partitions)
         schema = from_arrow_schema(work.schema)
         # A slice that is pickled takes along all that it is a slice of.
-        contents = [_to_bytes(partition) for partition in work.partitions]
+        contents = list(map(_to_bytes, work.partitions))
+
         if sum(map(len, contents)) <= _TAKEN_ALONG_BYTES:
             # To distribute rows would be a job of its own.
             task = _NumberedTask(work.function, contents)
@@ -224,7 +229,7 @@ def _run_task(function: Function, batches: Iterable[pa.RecordBatch]) -> Iterator
 
 
 def is_one_machine(master: str | None) -> bool:
-    """Whether a session with this master has the cores of one machine, and never more."""
+    """Return whether a session with this master has the cores of one machine, and never more."""
     return re.match(r"local(\[|$)", master or "") is not None
 
 
@@ -234,28 +239,36 @@ def _source(group_id: str) -> str:
 
 def _changes(rows: DataFrame, attributes: AttributeSql) -> Column:
     """Return ``CHANGES``: the SQL of a row's group gives the new values of its attributes."""
-    seen = rows.select(*(name for name in READ_COLUMNS if name in rows.columns))
+    seen = rows.select([name for name in READ_COLUMNS if name in rows.columns])
     branches: list[Column] = []
     for group_id, expressions in attributes.items():
-        changes = F.array(*(_change(seen, group_id, name, sql) for name, sql in expressions))
-        branches += (F.col(GROUP_ID) == group_id, changes.cast(_CHANGES_TYPE))
+        changes = [_change(seen, group_id, name, sql) for name, sql in expressions]
+        branches.append(F.col(GROUP_ID) == group_id)
+        branches.append(F.array(*changes).cast(_CHANGES_TYPE))
+
     nothing = F.lit(None).cast(_CHANGES_TYPE)
     return F.call_function("when", *branches, nothing) if branches else nothing
 
 
 def _change(rows: DataFrame, group_id: str, name: str, sql: str | None) -> Column:
-    value, data_type = F.lit(None), _STRING
+    """Return the ``CHANGE`` of one attribute."""
+    value = F.lit(None)
+    data_type = _STRING
     if sql is not None:
         with naming(_source(group_id), sql):
             value, data_type = _attribute(rows, sql)
-    text, binary = value.cast("string"), F.lit(None).cast("binary")
+
     if data_type == _BINARY:
-        text, binary = F.lit(None).cast("string"), value
+        text = F.lit(None).cast("string")
+        binary = value
+    else:
+        text = value.cast("string")
+        binary = F.lit(None).cast("binary")
     return F.struct(F.lit(name), F.lit(data_type), text, binary).cast(_CHANGE_TYPE)
 
 
 def _attribute(rows: DataFrame, sql: str) -> tuple[Column, str]:
-    """Return what *sql* gives as a column, and its type of SQS.
+    """Return the results of *sql* as a column, and their type of SQS.
 
     Raises:
         InputError: there is none, or *sql* is refused.
