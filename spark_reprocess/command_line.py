@@ -1,4 +1,4 @@
-"""The Spark job's side of the command line: starts Spark for a verb, and reports how it failed."""
+"""The Spark job's side of the command line: starts Spark for a verb, and reports its failures."""
 
 import gc
 
@@ -37,11 +37,12 @@ def report_failure(error: Exception) -> int:
         Exception: *error* is none of Spark's, or a bug in code that ran on a worker: its traceback
             is needed to find it.
     """
-    if isinstance(error, ImportError | AttributeError) and (wrong := version_fault()):
-        print_error(wrong)
+    if isinstance(error, ImportError | AttributeError) and (fault := version_fault()):
+        print_error(fault)
         return BAD_INPUT
     if isinstance(error, PythonException) or not isinstance(error, SPARK_FAILURES):
         raise error
+
     condition, sentence = condition_and_sentence(error)
     if is_end_of_jvm(error):
         sentence = (

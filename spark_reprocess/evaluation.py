@@ -28,14 +28,14 @@ _LOOK_SECONDS = 1.0
 
 
 def evaluated(spark: SparkSession, call: Callable[[], T], *sources: str, row: str = "message") -> T:
-    """Return what *call* returns, which evaluates SQL of operators in Spark.
+    """Return the result of *call*, which evaluates SQL of operators in Spark.
 
     Args:
         spark: the session that *call* uses.
         call: runs in another thread, unless there are no *sources*.
         sources: where the SQL comes from, such as ``--where 'a = 1'``. Empty for no SQL at all;
             then there is no limit.
-        row: what the SQL looks at.
+        row: the name of a row of the SQL, for errors.
 
     Raises:
         SqlError: the SQL fails on a message, takes too long, or is too much for Spark's JVM. The
@@ -46,6 +46,7 @@ def evaluated(spark: SparkSession, call: Callable[[], T], *sources: str, row: st
     if not sources:
         with explained():
             return call()
+
     with ExitStack() as unless_done:
         unless_done.callback(_cancel, spark)
         running = _started(call, sources, row)
@@ -53,6 +54,7 @@ def evaluated(spark: SparkSession, call: Callable[[], T], *sources: str, row: st
         if is_in_time:
             unless_done.pop_all()
             return running.result.result()
+
     raise sql_failures.too_slow(sources, row, sql_failures.LIMIT_SECONDS)
 
 
@@ -116,11 +118,11 @@ def _ends_in_time(spark: SparkSession, running: _Running[T]) -> bool:
 
 
 class Work(NamedTuple):
-    """What Spark works on.
+    """Jobs and tasks that Spark works on.
 
     Attributes:
         jobs: ids of the jobs that run.
-        tasks: of the stages of these jobs: how many tasks run, and how many have ended.
+        running_tasks, ended_tasks: of the stages of these jobs.
     """
 
     jobs: frozenset[int]
@@ -150,18 +152,23 @@ class IdleClock:
 
 
 def _work(spark: SparkSession) -> Work | None:
-    """Ask what Spark works on; None if it does not answer: then the call will fail."""
+    """Ask Spark for its work; return None if it does not answer: then the call will fail."""
     running_tasks = 0
     ended_tasks = 0
     try:
         tracker = spark.sparkContext.statusTracker()
         jobs = frozenset(tracker.getActiveJobsIds())
-        infos = [tracker.getJobInfo(job) for job in jobs]
-        stages = [stage for info in infos if info for stage in info.stageIds]
-        for info in map(tracker.getStageInfo, stages):
-            if info is not None:
-                running_tasks += info.numActiveTasks
-                ended_tasks += info.numCompletedTasks + info.numFailedTasks
+
+        stage_ids: list[int] = []
+        for job_info in map(tracker.getJobInfo, jobs):
+            if job_info is not None:
+                stage_ids += job_info.stageIds
+
+        for stage_info in map(tracker.getStageInfo, stage_ids):
+            if stage_info is not None:
+                running_tasks += stage_info.numActiveTasks
+                ended_tasks += stage_info.numCompletedTasks + stage_info.numFailedTasks
+
     except SPARK_FAILURES:
         return None
     return Work(jobs, running_tasks, ended_tasks)

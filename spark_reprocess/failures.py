@@ -15,7 +15,7 @@ from dlq.sql.failures import SMALLER, sql_error
 from spark_reprocess.interrupts import CANCELLED
 
 SPARK_FAILURES = (PySparkException, Py4JError, ConnectionRefusedError, ConnectionResetError)
-"""What pyspark raises where Spark fails, or where its JVM has ended."""
+"""The errors that pyspark raises where Spark fails, or where its JVM has ended."""
 
 _JVM_ERRORS = ("java.lang.OutOfMemoryError", "java.lang.StackOverflowError")
 _PY4J_LOGS = ("py4j/java_gateway.py", "py4j/clientserver.py")
@@ -42,8 +42,9 @@ def error_of_task(error: PythonException) -> JobError | None:
 def explained(*sources: str, row: str = "message") -> Iterator[None]:
     """Convert errors of Spark, such as a bad cast, to ours.
 
-    *sources* say where the operators' SQL comes from that is evaluated here, if any is, and *row*
-    what it looks at.
+    Args:
+        sources: where the operators' SQL comes from that is evaluated here; empty for none.
+        row: the name of a row of that SQL.
 
     Raises:
         SqlError: the SQL fails on a message, or ends Spark's JVM. The text does not quote the
@@ -59,12 +60,14 @@ def explained(*sources: str, row: str = "message") -> Iterator[None]:
         if ours is None:
             raise
         raise ours from error
+
     except SPARK_FAILURES as error:
         condition, _ = condition_and_sentence(error)
         if condition == CANCELLED:
             raise KeyboardInterrupt from error
         if not sources:
             raise
+
         if is_end_of_jvm(error):
             why = f"needs more memory or stack than Spark has for some {row}; {SMALLER}"
             raise sql_error(sources, why) from error
@@ -82,9 +85,11 @@ def is_end_of_jvm(error: BaseException) -> bool:
     if cause is None:
         # py4j gets no answer, or cannot connect.
         return isinstance(error, SPARK_FAILURES)
+
     try:
         while cause is not None:
-            name, text = str(cause.getClass().getName()), str(cause.getMessage())
+            name = str(cause.getClass().getName())
+            text = str(cause.getMessage())
             if name in _JVM_ERRORS or _SHUT_DOWN in text:
                 return True
             cause = cause.getCause()

@@ -42,7 +42,8 @@ TIMEOUT = "--timeout-minutes"
 """The job's own time-out, from which Glue ends it by force."""
 
 _BUDGET = "--time-budget-seconds"
-_MARGIN_SHARE, _LEAST_MARGIN_SECONDS = 0.1, 120.0
+_MARGIN_SHARE = 0.1
+_LEAST_MARGIN_SECONDS = 120.0
 """Of the time-out: for the start of Spark, and to finish when the time budget is over."""
 
 _CHECK_SECONDS = 5.0
@@ -61,9 +62,11 @@ def run(arguments: Sequence[str], main: Callable[[Sequence[str]], int]) -> None:
     command = command_of(arguments)
     if command[:1] == [STORED]:
         command = take_command(*command[1:3])
+
     if command[:1] == ["redrive"]:
         # The result and Glue's log would keep previews of edits, and no erase reaches them.
         command.append("--no-samples")
+
     given = dict(pairwise(arguments))
     STACK.set(given.get("--stack"))
     if command[:1] in (["redrive"], ["run"]) and TIMEOUT in given:
@@ -71,14 +74,16 @@ def run(arguments: Sequence[str], main: Callable[[Sequence[str]], int]) -> None:
         budget = seconds - max(_LEAST_MARGIN_SECONDS, seconds * _MARGIN_SHARE)
         # In front, so that the command's own holds.
         command[1:1] = [_BUDGET, f"{budget:g}"]
+
     job_run_id = given.get(f"--{JOB_RUN_ID}")
-    place = dict(pairwise(command)).get("--archive")
-    if job_run_id is None or place is None:
+    archive = dict(pairwise(command)).get("--archive")
+    if job_run_id is None or archive is None:
         exit_code = main(command)
     else:
         # The ledger records the id of the job run.
         os.environ[JOB_RUN_ID] = job_run_id
-        exit_code = _followed(command, place, job_run_id, main)
+        exit_code = _followed(command, archive, job_run_id, main)
+
     if exit_code:
         raise SystemExit(
             f"{command[0]} ended with exit code {exit_code}; the log of this run says why, and "
@@ -89,8 +94,10 @@ def run(arguments: Sequence[str], main: Callable[[Sequence[str]], int]) -> None:
 def _followed(
     command: Sequence[str], place: str, job_run_id: str, main: Callable[[Sequence[str]], int]
 ) -> int:
+    """Run the verb; act on requests to stop, and write the result for ``dlq``."""
     archive = open_folder(place)
-    answer, errors = _Copy(sys.stdout), _Copy(sys.stderr)
+    answer = _Copy(sys.stdout)
+    errors = _Copy(sys.stderr)
     is_asked = threading.Event()
 
     def look() -> None:
@@ -107,6 +114,7 @@ def _followed(
             exit_code = main(command)
         # A request to stop comes too late now.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+
     try:
         result = RunResult(exit_code, answer.getvalue(), errors.getvalue())
         write_result(archive, job_run_id, result)

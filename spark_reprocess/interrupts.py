@@ -20,20 +20,21 @@ CANCELLED = "SPARK_JOB_CANCELLED"
 
 _AGAIN_SECONDS = 0.2
 _LOOKS = 50
-"""How often to look for a job to cancel: a query that is still being planned has none yet, and one
-whose thread has died never gets one."""
+"""The number of looks for a job to cancel: a query that is still being planned has no job yet, and
+one whose thread has died never gets one."""
 
 
 def cancel_jobs_on_interrupt(spark: SparkSession) -> None:
     """Make Ctrl-C cancel the Spark job of the main thread.
 
     The call of Spark then fails with the condition ``CANCELLED``. Outside Spark, and the second
-    time, Ctrl-C raises KeyboardInterrupt; the first time it does so after about 10 s, if there is
-    no job to cancel. Does nothing outside the main thread.
+    time, Ctrl-C raises KeyboardInterrupt. The first time it does so after about 10 s, if there is
+    no job to cancel. This function does nothing outside the main thread.
     """
     main = threading.main_thread()
     if threading.current_thread() is not main:
         return
+
     is_asked = threading.Event()
 
     def interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler
@@ -64,8 +65,11 @@ def is_in_spark(frame: FrameType | None) -> bool:
     """Return whether the code of *frame* was called by pyspark or py4j, or is theirs."""
     if frame is None:
         return False
-    names = (str(one.f_globals.get("__name__")) for one, _ in walk_stack(frame))
-    return any(name.partition(".")[0] in ("pyspark", "py4j") for name in names)
+    for caller, _ in walk_stack(frame):
+        package = str(caller.f_globals.get("__name__")).partition(".")[0]
+        if package in ("pyspark", "py4j"):
+            return True
+    return False
 
 
 def _cancelled(spark: SparkSession) -> bool:
@@ -83,6 +87,7 @@ def _cancelled(spark: SparkSession) -> bool:
             jobs.update(active)
             context.cancelAllJobs()
             time.sleep(_AGAIN_SECONDS)
-        infos = [tracker.getJobInfo(job) for job in jobs]
+
+        infos = list(map(tracker.getJobInfo, jobs))
         return any(info is not None and info.status == "FAILED" for info in infos)
     return bool(jobs)

@@ -29,7 +29,7 @@ _PACKAGE = Path(__file__).resolve().parent
 _EVERYWHERE = {
     # A shuffle of ours has the partitions that it asks for: there is nothing to adapt.
     "spark.sql.adaptive.enabled": "false",
-    # What operators' SQL gives must not depend on the session.
+    # The results of operators' SQL must not depend on the session.
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "false",
@@ -78,6 +78,7 @@ def get_session() -> SparkSession:
     """
     if fault := version_fault():
         raise InputError(fault)
+
     try:
         if SparkContext._active_spark_context is None:  # noqa: SLF001 - no public way
             session = _started_session()
@@ -89,6 +90,7 @@ def get_session() -> SparkSession:
         raise InputError(
             "Spark did not start; it needs Java 17 or later: set JAVA_HOME to one"
         ) from error
+
     if session.sparkContext.getConf().get(_SPECULATION, "false") != "false":
         raise InputError(
             f"this Spark session runs with {_SPECULATION}=true: start it with {_SPECULATION}=false"
@@ -131,6 +133,7 @@ def _started_session() -> SparkSession:
                 settings |= _LOCAL
                 # Otherwise the workers use the first python3 on the PATH.
                 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
                 # The JVM knows a container's limits, and a session cannot change its tasks later.
                 SparkContext._ensure_initialized(conf=SparkConf().setAll([*settings.items()]))  # noqa: SLF001
                 jvm: Any = SparkContext._jvm  # noqa: SLF001 - no public way
@@ -139,7 +142,9 @@ def _started_session() -> SparkSession:
                     settings["spark.master"] = f"local[{processors * 3 // 2}]"
                     # Not on a cluster: its machines may get this package with the first task only.
                     settings["spark.python.daemon.module"] = "spark_reprocess.worker_daemon"
+
             SparkContext.getOrCreate(SparkConf().setAll([*settings.items()]))
+
         # The context has replaced the handler of SIGINT.
         with asking_to_stop(java.end):
             return SparkSession.builder.getOrCreate()
@@ -182,9 +187,11 @@ class _Java:
                 raise
         finally:
             java_gateway.Popen = Popen  # type: ignore[attr-defined]
+
         if self._is_asked:
             # Nobody may ask, or stop, a context whose Java has ended.
-            SparkContext._active_spark_context = SparkContext._gateway = None  # noqa: SLF001
+            SparkContext._active_spark_context = None  # noqa: SLF001
+            SparkContext._gateway = None  # noqa: SLF001
             raise KeyboardInterrupt
 
     def _start(self, *words: Any, **settings: Any) -> "Popen[bytes]":  # noqa: ANN401 - Popen's
@@ -211,7 +218,7 @@ def _kill(pid: int) -> None:
 
 
 def version_fault() -> str:
-    """Return what is wrong with the version of Spark; empty if nothing is."""
+    """Return the fault of another version of Spark than 4.1; empty for 4.1."""
     if pyspark.__version__.startswith("4.1."):
         return ""
     return f"this needs Spark 4.1, and here is Spark {pyspark.__version__}"
