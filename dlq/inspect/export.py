@@ -78,7 +78,7 @@ def json_line(row: Mapping[str, Any], group_id: str) -> str:
 
     The keys are ``group_id`` and the columns of the archive, always all of them. Attributes have
     the shape of SQS's API, with bytes in base64. Times are ISO 8601 in UTC. All characters are
-    ASCII: JSON's escapes stand for others, so that a terminal acts on none of them.
+    ASCII: JSON's escapes replace others, so that a terminal acts on none of them.
     """
     message: dict[str, Any] = {"group_id": group_id}
     for column in ARROW_SCHEMA.names:

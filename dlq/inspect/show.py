@@ -471,18 +471,23 @@ def _copy(
         if column.name in first:
             shown[column.name] = first[column.name]
 
-    attributes = from_row(first).attributes
+    types: dict[str, str] = {}
+    values: dict[str, str | bytes] = {}
+    for name, attribute in from_row(first).attributes.items():
+        types[name] = attribute.data_type
+        values[name] = attribute.value
+
     shown |= {
         "state": state,
         "drain_ids": tuple(sorted({row["drain_id"] for row in rows})),
         "redriven_by": first["plan_id"],
-        "attributes": {name: attribute.data_type for name, attribute in attributes.items()},
+        "attributes": types,
         "entries": entries,
         "body": None,
     }
     if has_content:
         shown["body"] = first["body"] or ""
-        shown["values"] = {name: attribute.value for name, attribute in attributes.items()}
+        shown["values"] = values
 
     shown = _unmasked(shown) if masks is None else _masked(shown, masks)
     return ArchivedCopy(**shown)

@@ -243,20 +243,21 @@ def _with_returns(archive: Archive, plan: PlanCount, failure_table: str | None) 
 
     claimed = claimed_table(archive, by_plan=plan.plan_id)
     outcomes = read_outcomes(archive, planned, failure_table, claimed)
-    sent_outcomes = [outcome for outcome in outcomes.values() if outcome.sent]
-    returned = 0
+    returned: list[int] = []
     times: list[float] = []
-    for outcome in sent_outcomes:
+    for outcome in outcomes.values():
+        if not outcome.sent:
+            continue
         if outcome.known_returned is None:
             return plan
-        returned += outcome.known_returned
+        returned.append(outcome.known_returned)
         if outcome.counted_at is not None:
             times.append(outcome.counted_at)
 
-    if not sent_outcomes:
+    if not returned:
         return plan
     returned_at = datetime.fromtimestamp(min(times), UTC) if times else None
-    return replace(plan, returned=returned, returned_at=returned_at)
+    return replace(plan, returned=sum(returned), returned_at=returned_at)
 
 
 def count(archive: Archive) -> ArchiveStatus:

@@ -1,6 +1,6 @@
 """Facts of an installation, and rules that find its faults, and the fixes. Pure.
 
-None stands for an unknown fact. Each rule is a generator.
+None means an unknown fact. Each rule is a generator.
 
 Sources of the limits: SQSDeveloperGuide ("Using dead-letter queues in Amazon SQS", "Amazon SQS
 message quotas"), LambdaDeveloperGuide ("Using Lambda with Amazon SQS").

@@ -82,7 +82,7 @@ def is_foreign(protocol: str, body: bytes, *, may_be_empty: bool) -> bool:
 
 
 def _has_raw_body(operation: "OperationModel") -> bool:
-    """Whether the body of an answer is a value as it is: an object, a policy's text, a stream."""
+    """Return whether the body of an answer is a value itself: an object, a policy, a stream."""
     if operation.has_streaming_output or operation.has_event_stream_output:
         return True
     shape = operation.output_shape
@@ -91,7 +91,7 @@ def _has_raw_body(operation: "OperationModel") -> bool:
 
 
 def _has_fields(operation: "OperationModel") -> bool:
-    """Whether an answer has fields that are not headers."""
+    """Return whether an answer has fields that are not headers."""
     shape = operation.output_shape
     members = shape.members.values() if shape else ()
     return any("location" not in member.serialization for member in members)

@@ -1,4 +1,4 @@
-"""What a code of SQS or of botocore means for the other calls. Pure.
+"""The meaning of a code of SQS or of botocore for the other calls. Pure.
 
 SQS's API names the codes: SQSAPI, "SendMessageBatch", "ReceiveMessage" and "Common errors". What
 never reached SQS has the name of botocore's exception. KMS's errors have two names: the shape in
@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class RefusalKind(StrEnum):
-    """How far a failure reaches."""
+    """The scope of a failure."""
 
     TRANSIENT = "transient"
     """The same call may succeed in a moment."""

@@ -54,8 +54,11 @@ class ReturnsTable:
 
         A group without counters is not in the answer: nothing is known of it.
         """
-        group_of = {_item_key(plan_id, group_id): group_id for group_id in group_ids}
+        group_of: dict[str, str] = {}
+        for group_id in group_ids:
+            group_of[_item_key(plan_id, group_id)] = group_id
         keys = [{_KEY: {"S": key}} for key in group_of]
+
         items: list[Mapping[str, Any]] = []
         for start in range(0, len(keys), MAX_READS):
             part = keys[start : start + MAX_READS]

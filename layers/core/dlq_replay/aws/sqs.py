@@ -57,7 +57,7 @@ _NOT_SIGNED = (
     SSOError,
     TokenRetrievalError,
 )
-"""Credentials expired and could not be renewed. Each try signs anew, so an earlier one may have
+"""Credentials expired and could not be renewed. Each try signs again, so an earlier one may have
 been sent."""
 
 _EXPIRED_AGAIN = "Credentials were refreshed, but the refreshed credentials are still expired"

@@ -175,9 +175,14 @@ def _limited(reports: Collection[BreakerReport]) -> list[int]:
 
     Return nothing if none of these is limited and others are not known: a 0 would end an alarm.
     """
-    limited = sum(report.is_low is True for report in reports)
-    is_all = bool(reports) and all(report.is_low is not None for report in reports)
-    return [limited] if limited or is_all else []
+    limited = 0
+    are_known = bool(reports)
+    for report in reports:
+        if report.is_low:
+            limited += 1
+        elif report.is_low is None:
+            are_known = False
+    return [limited] if limited or are_known else []
 
 
 def unit_of(name: str) -> Literal["Seconds", "Count"]:
@@ -191,13 +196,17 @@ def publish(measured: Measured, main_queue: str, now_seconds: float) -> None:
     That is one line of JSON if no metric has more than 100 values.
     """
     dimensions = {MAIN_QUEUE_DIMENSION: main_queue, SERVICE_DIMENSION: SERVICE}
-    while measured := {name: values for name, values in measured.items() if values}:
+    most_values = max(map(len, measured.values()), default=0)
+    for start in range(0, most_values, VALUES_PER_LINE):
+        part: Measured = {}
+        for name, values in measured.items():
+            if start < len(values):
+                part[name] = values[start : start + VALUES_PER_LINE]
+
         directive = {
             "Namespace": NAMESPACE,
             "Dimensions": [list(dimensions)],
-            "Metrics": [{"Name": name, "Unit": unit_of(name)} for name in measured],
+            "Metrics": [{"Name": name, "Unit": unit_of(name)} for name in part],
         }
         metadata = {"Timestamp": int(now_seconds * 1000), "CloudWatchMetrics": [directive]}
-        values = {name: values[:VALUES_PER_LINE] for name, values in measured.items()}
-        print(json.dumps({"_aws": metadata, **dimensions, **values}))  # noqa: T201
-        measured = {name: values[VALUES_PER_LINE:] for name, values in measured.items()}
+        print(json.dumps({"_aws": metadata, **dimensions, **part}))  # noqa: T201

@@ -105,11 +105,11 @@ class ReturnsCounter:
 
     def count_parked(self, outcomes: Iterable[Step]) -> None:
         """Count the parked messages of redrives. SQS must have confirmed *outcomes*."""
-        parked = [
-            step.record
-            for step in outcomes
-            if isinstance(step.fate, Park) and isinstance(step.record, Message)
-        ]
+        parked: list[Message] = []
+        for step in outcomes:
+            if isinstance(step.fate, Park) and isinstance(step.record, Message):
+                parked.append(step.record)
+
         for key, messages in _by_redrive(parked).items():
             self._is_counted(key, "parked", messages)
 

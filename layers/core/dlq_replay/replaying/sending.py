@@ -129,8 +129,10 @@ def send_groups(
     ``InDoubt``.
     """
     waiting = [list(group) for group in groups if group]
-    all_keys = [shipment.key for shipment in chain.from_iterable(waiting)]
-    results: dict[str, SendResult] = dict.fromkeys(all_keys, NotSent())
+    not_sent = NotSent()
+    results: dict[str, SendResult] = {}
+    for shipment in chain.from_iterable(waiting):
+        results[shipment.key] = not_sent
 
     while waiting and seconds_left() > 0:
         heads = [group.pop(0) for group in waiting]

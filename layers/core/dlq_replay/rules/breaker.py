@@ -34,14 +34,14 @@ class BreakerRules:
     """Every threshold and duration of the breaker, in minutes unless the name says otherwise.
 
     Attributes:
-        minute_seconds: what is counted together, and the longest hold under a new limit; shorter
-            in a demonstration.
+        minute_seconds: the interval of counters, and the longest hold under a new limit; shorter in
+            a demonstration.
         lag: the newest minutes for which the metric is not complete.
         hour: the longest time that is judged; the time before it whose mean is *usual*; and how
             long a limit of 1 lasts that turns nobody away.
-        judged_deletes: the consumer is judged by the newest minutes in which so many deletes are
+        judged_deletes: the consumer is judged by the newest minutes in which this many deletes are
             usual, and by an ``hour`` at most.
-        pauses: and by more minutes than so many times the longest pause that is usual.
+        pauses: and by more minutes than this many times the longest pause that is usual.
         least_known: minutes of the hour before those that must be known to judge by, at least; 0
             in a demonstration, whose queues are new.
         least_returns: messages that came back in or since those minutes, at least.
@@ -50,13 +50,13 @@ class BreakerRules:
         failing: minutes since the first of these failed, at least.
         working_share: the consumer works if it deletes this share of what is usual.
         healthy_share: full grows only while the consumer deletes this share of what is usual.
-        recovered: the consumer works again if it did so over the last so many.
-        peak: the normal load is the highest mean of so many.
-        full_factor: full is so many times the normal load, and the replays that were normal.
+        recovered: the consumer works again if it worked over this many of the last minutes.
+        peak: the normal load is the highest mean of this many minutes.
+        full_factor: full is this many times the normal load, plus the normal replays.
         full_least: replays a minute that full allows at least.
-        quiet: full ends when nobody was turned away for so long.
+        quiet: full ends when no message was turned away for this long.
         unread: nothing is judged by a metric that is later than this, beside the ``lag``; a limit
-            ends when it was so for so long.
+            ends when it was late for this long.
         hold_seconds: shortest and longest hold under a limit of 1 that is as old as the longest.
         full_hold_seconds: shortest and longest hold under full.
         hold_limit_seconds: how long limits apply to one message at least and at most, by its id, so
@@ -94,11 +94,11 @@ class BreakerRules:
         return self.main_receives is not None
 
     def minute(self, seconds: int) -> int:
-        """The minute that holds the moment *seconds*, epoch seconds."""
+        """Return the minute of the moment *seconds*, epoch seconds."""
         return seconds // self.minute_seconds
 
     def metric_range(self, now_seconds: int) -> tuple[int, int]:
-        """From when until when the metric is needed at *now_seconds*, epoch seconds."""
+        """Return start and end of the metric that is needed at *now_seconds*, epoch seconds."""
         end = self.minute(now_seconds) - self.lag
         return (end - 2 * self.hour) * self.minute_seconds, end * self.minute_seconds
 
@@ -263,7 +263,7 @@ class BreakerView:
         )
 
     def applies_to(self, message: Message) -> bool:
-        """Whether the limit holds for a message.
+        """Return whether the limit holds for a message.
 
         A first replay is what shows that the consumer works again. So that of a message that no
         limit has touched goes, unless the consumer does nothing at all.
@@ -274,7 +274,7 @@ class BreakerView:
         return "silent_since" in self.numbers or gathered or self._was_touched(message)
 
     def _was_touched(self, message: Message) -> bool:
-        """Whether a limit has held the message before, or has let a replay of it through.
+        """Return whether a limit has held the message before, or has let a replay of it through.
 
         On FIFO nothing can be written into a message that waits in place. One that was there
         before the limit, or that was looked at before, may have been held.
@@ -579,7 +579,7 @@ class BreakerView:
 
     @property
     def _recovered(self) -> int | None:
-        """When a limit of 1 became full, within the last hour."""
+        """The time when a limit of 1 became full, if within the last hour."""
         recovered = self.numbers.get("recovered", 0)
         is_recent = self.rules.minute(recovered) > self.minute - self.rules.hour
         return recovered if is_recent else None
@@ -600,7 +600,7 @@ class BreakerView:
 
 
 def was_replayed(message: Message) -> bool:
-    """Whether a dead letter came back, and is no new arrival.
+    """Return whether a dead letter came back, and is no new arrival.
 
     One that a limit let through may have its old counter, 0; its mark says that it was replayed.
     """
@@ -609,7 +609,7 @@ def was_replayed(message: Message) -> bool:
 
 
 def is_first_look(message: Message, rules: BreakerRules) -> bool:
-    """Whether SQS has handed out a copy for the first time since it moved it to the DLQ.
+    """Return whether SQS has handed out a copy for the first time since it moved it to the DLQ.
 
     Always so on a standard queue, where a copy leaves the DLQ when it was looked at.
     """
@@ -640,7 +640,7 @@ class _Stretch:
     @classmethod
     def of(cls, deletes: Mapping[int, int], within: range, usual: int, pause: int) -> "_Stretch":
         minutes = [minute for minute in within if minute in deletes]
-        deleted = sum(deletes[minute] for minute in minutes)
+        deleted = sum(map(deletes.__getitem__, minutes))
         return cls(minutes, deleted, usual, pause)
 
 

@@ -153,10 +153,10 @@ class Failure:
 
         ``*``, ``?`` and ``[...]`` are wildcards. Matching is case-sensitive.
         """
-        short_type = self.error_type.rpartition(".")[2]
+        full = self.error_type
+        short = full.rpartition(".")[2]
         return any(
-            fnmatchcase(self.error_type, pattern) or fnmatchcase(short_type, pattern)
-            for pattern in patterns
+            fnmatchcase(full, pattern) or fnmatchcase(short, pattern) for pattern in patterns
         )
 
 
@@ -243,8 +243,12 @@ def _own_frames(exception: BaseException) -> str:
 
 def _own_codes(exception: BaseException) -> list[tuple[CodeType, int]]:
     """Return the functions of own code that it passed through, with lines, the innermost last."""
-    codes = [(frame.f_code, line) for frame, line in walk_tb(exception.__traceback__)]
-    return [(code, line) for code, line in codes if not _FOREIGN.search(code.co_filename)]
+    codes: list[tuple[CodeType, int]] = []
+    for frame, line in walk_tb(exception.__traceback__):
+        code = frame.f_code
+        if not _FOREIGN.search(code.co_filename):
+            codes.append((code, line))
+    return codes
 
 
 def _type_name(kind: type[BaseException]) -> str:

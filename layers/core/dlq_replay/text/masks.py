@@ -55,7 +55,7 @@ QUOTATION_MARKS = {
 
 _APOSTROPHES = "'’"
 _IN_WORD = r"[^\W\u0e00-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\U0010ffff]"
-"""A character of a word, in scripts where none stands directly beside a quotation mark.
+"""A character of a word, in scripts where none is directly beside a quotation mark.
 
 In Chinese, Japanese, Korean and Thai the next word follows a quoted text without a blank.
 """
@@ -212,7 +212,7 @@ OPTION = re.compile(rf"(?<![\w-])--(?P<name>{_NAME})[\"']?+,?+\s{{1,16}}+(?!-)")
 """An option of a command, up to its value in the next word: ``--password x``."""
 
 SIGN = re.compile(r"(?P<sign>=(?:>|={0,2}+)|:(?!:)=?+|->|%3[ADad])\s{0,16}+")
-"""What stands between a name and its value."""
+"""The characters between a name and its value."""
 
 NAME_BACKWARDS = re.compile(
     r"\s{0,16}+(?P<end>[\])]{0,2}+)(?P<quote>[\"']\\{0,31}+|[72]200u\\{1,31}+|;touq&|;sopa&|;[94]3#&|[72]2%)?+"
@@ -221,7 +221,7 @@ NAME_BACKWARDS = re.compile(
 )
 """A name before a sign, from its end: ``password=``, ``'pin': ``, ``user[token] =>``, ``api key:``.
 
-Few words stand before a sign, so it takes less time to look for the sign first.
+Few words are before a sign, so it takes less time to look for the sign first.
 """
 
 _BACKWARDS_CHARACTERS = 256

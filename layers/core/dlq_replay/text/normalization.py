@@ -257,7 +257,7 @@ def _replaced(text: str, passes: _Passes) -> str:
 
 
 def _joined(text: str) -> str:
-    """Make one mask of several that stand for one thing: of a list, or of an aside."""
+    """Replace several masks of one thing by one mask: of a list, or of an aside."""
     if text.count("<n>") + text.count("<id>") > 1:
         text = _NESTED_RUN.sub(r"\1", _RUN.sub("<n>", text))
     if "(<" in text:

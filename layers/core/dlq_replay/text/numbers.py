@@ -6,6 +6,7 @@ the data of one occurrence: a number, or an id.
 """
 
 import re
+from string import digits
 
 from dlq_replay.text.words import words_of
 
@@ -24,10 +25,12 @@ WITH_DIGITS = re.compile(
 )
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
-KEPT_DIGITS = {ord("0") + digit: 0xE000 + digit for digit in range(10)}
+_OF_NO_SCRIPT = "".join(map(chr, range(0xE000, 0xE000 + len(digits))))
+
+KEPT_DIGITS = str.maketrans(digits, _OF_NO_SCRIPT)
 """Digits that name a failure, as characters of no script: no later pass takes them for data."""
 
-DIGITS_AGAIN = {private: digit for digit, private in KEPT_DIGITS.items()}
+DIGITS_AGAIN = str.maketrans(_OF_NO_SCRIPT, digits)
 
 
 def _set(words: str) -> frozenset[str]:

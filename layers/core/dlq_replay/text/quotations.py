@@ -1,4 +1,4 @@
-"""Which quoted texts name a failure: those stay in an error's text, and all others go. Pure.
+"""Finds quoted texts that name a failure: those stay in an error's text, all others go. Pure.
 
 A text that is JSON, or a dict's or list's repr, is read as such: keys stay, and values of keys
 that name a failure (``code``, ``error``, ``path``, …). In sentences a name stays beside a noun of

@@ -63,8 +63,8 @@ def names_value(name: str, *, is_field: bool) -> bool:
     *is_field*: it is surely the name of a value, as in ``pin=1``; then ``OF_FIELDS`` count too.
     """
     names = _OF_FIELDS if is_field else _IN_TEXT
-    words = _words(name)
-    return any(_is_secret("".join(words[-count:]), names) for count in (1, 2))
+    last_words = _words(name)[-2:]
+    return _is_secret("".join(last_words[-1:]), names) or _is_secret("".join(last_words), names)
 
 
 def _is_secret(part: str, names: frozenset[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Words that say what failed, and words that stand beside data. Pure.
+"""Words that name a failure, and words beside data. Pure.
 
 Two lists are of English, with the nouns of some other languages that libraries and teams use. A
 noun of a language that is in no list hides nothing that would stay otherwise, and keeps nothing.
@@ -69,7 +69,7 @@ OF_PEOPLE = _set(
     клиент имя
     """
 )
-"""Nouns of people: a name that is quoted behind one of them goes, whatever else stands there."""
+"""Nouns of people: a name that is quoted behind one of them goes, in spite of other words."""
 
 OF_DATA = _set(
     """
@@ -121,7 +121,7 @@ _PLAIN = _set(
     zero
     """
 )
-"""Words that stand beside them in error texts."""
+"""Words beside them in error texts."""
 
 _NAMING_KEYS = _set(
     """

@@ -11,7 +11,7 @@ _QUEUE_NAME = re.compile(r"(?=.{1,80}\Z)[A-Za-z0-9_-]+(\.fifo)?")
 
 @lru_cache
 def is_queue_name(text: str) -> bool:
-    """Whether SQS allows *text* as the name of a queue."""
+    """Return whether SQS allows *text* as the name of a queue."""
     return _QUEUE_NAME.fullmatch(text) is not None
 
 

@@ -73,7 +73,7 @@ def error_code_of(value: object) -> str | None:
 
 # No frozen dataclass: that takes three times as long to make, and each message needs two.
 class ReplayContext(NamedTuple):
-    """What travels with a dead letter. Every field may be unknown, which is None.
+    """The data that travel with a dead letter. Every field may be unknown, which is None.
 
     Texts are printable ASCII of 1 to 128 characters; ids are of letters, digits, ``_``, ``-``,
     ``.`` and ``:``. On a copy that we send the whole is at most
@@ -124,7 +124,7 @@ class ReplayContext(NamedTuple):
                 and says so in the log.
         """
         if len(text) > CONTEXT_MAX_BYTES:
-            # None of ours: 1 MiB of JSON takes seconds to read, and stands in each message.
+            # None of ours: 1 MiB of JSON takes seconds to read, and is in each message.
             raise ValueError(f"longer than {CONTEXT_MAX_BYTES:,} bytes")
         try:
             raw = _read_json(text)
