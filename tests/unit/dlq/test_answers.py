@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -66,9 +67,10 @@ def redriven(
     return RedriveSummary("p-1", run_id, {"https://q": 1}, (group,), problems)
 
 
-def problem(word: str) -> RedriveSummary:
-    detail = "TooLong" if word == "failed" else ""
-    return redriven({word: 7}, "r-1", "redrive", Tally("", word, 7, detail, ("m-1", "m-2")))
+def problem(disposition: str) -> RedriveSummary:
+    detail = "TooLong" if disposition == "failed" else ""
+    tally = Tally("", disposition, 7, detail, ("m-1", "m-2"))
+    return redriven({disposition: 7}, "r-1", "redrive", tally)
 
 
 DRAINS = {
@@ -103,7 +105,7 @@ REDRIVES = {
     "of none that was left": redriven({"sent_before": 3}, "r-1"),
     "of none that was selected": redriven({"sent_before": 3, "not_selected": 1}, "r-1"),
     "that discards": redriven({"discarded": 4}, "r-1"),
-    **{f"with {word}": problem(word) for word in PROBLEMS},
+    **{f"with {disposition}": problem(disposition) for disposition in PROBLEMS},
 }
 HOSTILE = "\x1b]0;title\x07\x1b[2J\rover\u202ewritten"
 PRINTED: dict[str, Callable[[], None]] = {
@@ -117,9 +119,11 @@ PRINTED: dict[str, Callable[[], None]] = {
     ),
 }
 ANSWERS: dict[str, Callable[[], None]] = {
-    **{f"drain {name}": lambda one=one: print_drain(one) for name, one in DRAINS.items()},  # type: ignore[misc]
-    **{f"analysis {name}": lambda one=one: print_analysis(one) for name, one in ANALYSES.items()},  # type: ignore[misc]
-    **{f"redrive {name}": lambda one=one: print_redrive(one) for name, one in REDRIVES.items()},  # type: ignore[misc]
+    **{f"drain {name}": partial(print_drain, summary) for name, summary in DRAINS.items()},
+    **{
+        f"analysis {name}": partial(print_analysis, findings) for name, findings in ANALYSES.items()
+    },
+    **{f"redrive {name}": partial(print_redrive, summary) for name, summary in REDRIVES.items()},
     **PRINTED,
 }
 ON_SCREEN = {

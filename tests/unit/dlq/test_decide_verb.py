@@ -18,7 +18,8 @@ from dlq.plan.plan_file import find_plan
 from dlq.plan.reading import read_plan
 from tests.support.parked_orders import archived, order, plan_of
 
-GROUP, OTHER = "g-0123456789", "g-abcdefabcd"
+GROUP = "g-0123456789"
+OTHER = "g-abcdefabcd"
 PLAN_ID = "20261101T000000Z-aaaaaa"
 PLAN_PATH = f"reports/{PLAN_ID}/plan.yaml"
 LEFT = PlannedGroup(OTHER, "TimeoutError", 1, Action.LEAVE)
@@ -72,12 +73,13 @@ def test_a_group_that_only_the_newest_plan_names_can_have_a_note(archive: Archiv
 def test_a_decision_and_its_note_are_in_the_plan_and_remembered_with_the_group(
     archive: Archive, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = answer(capsys, archive, OTHER, "discard", "--note", "nobody wants them", "--resolved")
+    decided = answer(capsys, archive, OTHER, "discard", "--note", "nobody wants them", "--resolved")
 
     memory = read_memory(archive)
-    assert (found["before"], found["action"], found["plan_id"]) == ("leave", "discard", PLAN_ID)
+    assert decided["plan_id"] == PLAN_ID
+    assert (decided["before"], decided["action"]) == ("leave", "discard")
     assert memory.state(OTHER).action == "discard"
-    assert found["resolved_at"] is not None
+    assert decided["resolved_at"] is not None
     assert read_notes(archive, memory, [OTHER]) == {OTHER: "nobody wants them"}
     assert b"note: nobody wants them" in (archive.read(PLAN_PATH) or b"")
 

@@ -15,7 +15,7 @@ from dlq.sql import duckdb_engine, spark_functions
 from dlq.sql.duckdb_engine import connected, matching, values
 
 MOST_CALLS = 120
-"""A test in which nothing stops the query fails after so many, of 50 ms."""
+"""A test in which nothing stops the query fails after this number of calls, of 50 ms each."""
 
 BODIES = ('{"a": {"b": 5}}', "plain é👩", '{"a": 2e23}', "")
 SECRET = pa.table({"secret": ["in Python"]})
@@ -24,21 +24,21 @@ SECRET = pa.table({"secret": ["in Python"]})
 
 def messages(bodies: tuple[str, ...] = BODIES) -> pa.Table:
     attribute = {"data_type": "String", "string_value": "it's", "binary_value": None}
-    rows = [
-        {
-            "message_id": f"m-{place}",
-            "first_id": f"f-{place}",
+    rows = []
+    for number, body in enumerate(bodies):
+        row = {
+            "message_id": f"m-{number}",
+            "first_id": f"f-{number}",
             "body": body,
-            "attributes": [("tenant", attribute)] if place % 2 else [],
-            "receive_count": place or None,
+            "attributes": [("tenant", attribute)] if number % 2 else [],
+            "receive_count": number or None,
         }
-        for place, body in enumerate(bodies)
-    ]
+        rows.append(row)
     return pa.Table.from_pylist(rows, schema=ARROW_SCHEMA)
 
 
 @pytest.mark.parametrize(
-    ("condition", "places"),
+    ("condition", "positions"),
     [
         ("receive_count >= 2", [2, 3]),
         ("NOT receive_count >= 2", [1]),
@@ -49,10 +49,12 @@ def messages(bodies: tuple[str, ...] = BODIES) -> pa.Table:
         ("true", [0, 1, 2, 3]),
     ],
 )
-def test_a_condition_selects_rows_for_which_it_is_true(condition: str, places: list[int]) -> None:
+def test_a_condition_selects_rows_for_which_it_is_true(
+    condition: str, positions: list[int]
+) -> None:
     mask = matching(condition, messages()).to_pylist()
 
-    assert [place for place, is_chosen in enumerate(mask) if is_chosen] == places
+    assert [position for position, is_chosen in enumerate(mask) if is_chosen] == positions
 
 
 def test_parts_of_a_large_table_come_back_in_order() -> None:

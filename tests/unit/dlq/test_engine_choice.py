@@ -1,4 +1,4 @@
-"""Which engine a verb runs on: by what it reads, or as somebody says."""
+"""The engine for a verb: by the size of what it reads, or as somebody chooses."""
 
 import sys
 from collections.abc import Iterator
@@ -48,9 +48,9 @@ def test_the_size_of_what_is_read_chooses(size: Size, name: str) -> None:
 def test_spark_is_said_where_nobody_asked_for_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert engine_for("collect", lambda: TOO_LARGE).name == "spark"
 
-    said = capsys.readouterr().err
-    assert "collect reads 300 MiB of bodies, and by default this machine reads 256" in said
-    assert "so Spark does it, and --engine local would do it here" in said
+    note = capsys.readouterr().err
+    assert "collect reads 300 MiB of bodies, and by default this machine reads 256" in note
+    assert "so Spark does it, and --engine local would do it here" in note
 
 
 @pytest.mark.usefixtures("spark_is_missing", "chosen")

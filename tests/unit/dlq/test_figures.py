@@ -19,6 +19,12 @@ from dlq.figures import (
 )
 from tests.support.golden import assert_stored, stored_texts
 
+FORMATS: dict[str, Any] = {
+    "percent": percent,
+    "duration": duration,
+    "size": size,
+    "quantity": quantity,
+}
 MOMENT = datetime(2025, 11, 8, 4, 10, 30, tzinfo=UTC)
 
 
@@ -26,9 +32,8 @@ MOMENT = datetime(2025, 11, 8, 4, 10, 30, tzinfo=UTC)
 def test_a_figure_is_short_and_in_the_unit_that_matters(figure: str) -> None:
     """A share is never all or nothing where it is neither."""
     name, value = figure.split()
-    of_name: dict[str, Any] = {one.__name__: one for one in (percent, duration, size, quantity)}
 
-    text = of_name[name](None if value == "None" else float(value))
+    text = FORMATS[name](None if value == "None" else float(value))
     assert_stored("figures", figure, text)
 
 
@@ -67,8 +72,6 @@ def test_seconds_are_told_where_minutes_would_be_the_same(
 
 
 def test_one_is_singular() -> None:
-    assert [counted(n, "message") for n in (0, 1, 12_480)] == [
-        "0 messages",
-        "1 message",
-        "12,480 messages",
-    ]
+    assert counted(0, "message") == "0 messages"
+    assert counted(1, "message") == "1 message"
+    assert counted(12_480, "message") == "12,480 messages"

@@ -30,9 +30,15 @@ def partition(*numbers: int) -> pa.Table:
     return pa.table({"number": pa.array(numbers, pa.int64())})
 
 
+def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+    for batch in batches:
+        yield from batch.to_pylist()
+
+
 def messages(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Make a message of each number, each in a batch of its own."""
-    for number in (row["number"] for batch in batches for row in batch.to_pylist()):
+    for row_of_number in rows_of(batches):
+        number = row_of_number["number"]
         row = {
             "message_id": f"m-{number}",
             "body": "x" * number,
@@ -44,29 +50,28 @@ def messages(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def seen(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield one row: which messages came, in their order, and their changes."""
-    rows = [row for batch in batches for row in batch.to_pylist()]
-    values = [
-        change["string_value"]
-        for row in rows
-        for change in row.get(CHANGES) or [{"string_value": "-"}]
-    ]
+    """Yield one row: the messages that came, in their order, and their changes."""
+    names: list[str] = []
+    values: list[str] = []
+    for row in rows_of(batches):
+        names.append(row["message_id"])
+        for change in row.get(CHANGES) or [{"string_value": "-"}]:
+            values.append(str(change["string_value"]))
+
     thread = threading.current_thread().name.partition("_")[0]
-    names = " ".join(row["message_id"] for row in rows)
-    result = {"thread": thread, "rows": names, "changes": " ".join(map(str, values))}
+    result = {"thread": thread, "rows": " ".join(names), "changes": " ".join(values)}
     yield pa.RecordBatch.from_pylist([result], schema=SEEN)
 
 
 def work_of(call: Callable[[int], object], count: int) -> Work:
-    """Call in each of so many partitions; no row comes back."""
+    """Call in each of *count* partitions; no row comes back."""
 
     def function(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for row in batch.to_pylist():
-                call(row["number"])
+        for row in rows_of(batches):
+            call(row["number"])
         yield from ()
 
-    return Work([partition(number) for number in range(count)], function, ROWS)
+    return Work(list(map(partition, range(count))), function, ROWS)
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
@@ -102,8 +107,8 @@ def test_the_function_gets_each_partition_once(engine: LocalEngine) -> None:
 
 
 def seen_numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    numbers = [row["number"] for batch in batches for row in batch.to_pylist()]
-    result = {"thread": "", "rows": " ".join(map(str, numbers)), "changes": ""}
+    numbers = " ".join(str(row["number"]) for row in rows_of(batches))
+    result = {"thread": "", "rows": numbers, "changes": ""}
     yield pa.RecordBatch.from_pylist([result], schema=SEEN)
 
 
@@ -170,7 +175,8 @@ def test_an_error_is_raised_when_what_had_begun_has_ended_and_nothing_else_begin
     engine: LocalEngine,
 ) -> None:
     has_failed = threading.Event()
-    begun, ended = [], []
+    begun = []
+    ended = []
 
     def call(number: int) -> None:
         begun.append(number)
@@ -195,17 +201,13 @@ def test_a_call_that_nobody_waits_for_ends_at_its_next_batch(engine: LocalEngine
     batches_of_second: list[int] = []
 
     def endless(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        [number] = [row["number"] for batch in batches for row in batch.to_pylist()]
-        if number == 0:
+        [row] = rows_of(batches)
+        if row["number"] == 0:
             wait_until(lambda: len(batches_of_second) > 0)
             raise ValueError("a bug")
         while True:
-            batches_of_second.append(number)
-            yield (
-                ROWS.empty_table().to_batches()[0]
-                if False
-                else pa.RecordBatch.from_pylist([], schema=ROWS)
-            )
+            batches_of_second.append(1)
+            yield pa.RecordBatch.from_pylist([], schema=ROWS)
 
     with pytest.raises(ValueError, match="a bug"):
         engine.run(Work([partition(0), partition(1)], endless, ROWS))
@@ -224,7 +226,8 @@ def interrupt() -> None:
 
 
 def test_ctrl_c_raises_at_once_and_stops_the_threads(engine: LocalEngine) -> None:
-    begun, ended = [], []
+    begun = []
+    ended = []
     may_end = threading.Event()
 
     def call(number: int) -> None:
@@ -370,15 +373,22 @@ def test_a_change_has_the_type_of_its_value(
             yield pa.RecordBatch.from_pylist(rows, schema=schema)
 
     def collect(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        changes.extend(change for batch in batches for change in batch[CHANGES].to_pylist())
+        for batch in batches:
+            changes.extend(batch[CHANGES].to_pylist())
         yield from ()
 
     work = Work([partition(2)], with_attributes, schema)
     engine.run_edited(work, {"g-0": [("new", sql)]}, Work([], collect, SEEN))
 
     assert engine.attribute_fault(sql) is None
-    names = ("name", "data_type", "string_value", "binary_value")
-    assert changes == [[dict(zip(names, ("new", *change), strict=True))]]
+    data_type, text, binary = change
+    expected = {
+        "name": "new",
+        "data_type": data_type,
+        "string_value": text,
+        "binary_value": binary,
+    }
+    assert changes == [[expected]]
 
 
 @pytest.mark.parametrize(
@@ -430,13 +440,13 @@ def test_an_exchange_gives_each_task_its_rows_in_order(engine: LocalEngine) -> N
     exchange = Exchange(3, "task", ["position"])
     results = engine.run_edited(work, edits, THEN, exchange).to_pylist()
 
-    expected = [[*range(297 + task, -1, -3)] for task in range(3)]
-    assert [row["rows"] for row in results] == [
-        " ".join(f"m-{number}" for number in numbers) for numbers in expected
-    ]
-    assert [row["changes"] for row in results] == [
-        " ".join(str(number) if number % 2 else "-" for number in numbers) for numbers in expected
-    ]
+    for task, row in enumerate(results):
+        # The positions of the rows are negative: the largest number comes first.
+        numbers = range(297 + task, -1, -3)
+        changes = [str(number) if number % 2 else "-" for number in numbers]
+        assert row["rows"] == " ".join(f"m-{number}" for number in numbers)
+        assert row["changes"] == " ".join(changes)
+    assert len(results) == 3
     assert {row["thread"] for row in results} == {"work"}
 
 

@@ -32,7 +32,7 @@ PLAN = "20261128T100000Z-0000000"
 
 
 def status_of(pending: int, **changes: object) -> ArchiveStatus:
-    found = ArchiveStatus(
+    empty = ArchiveStatus(
         archive="a",
         at=NOW,
         queue=None,
@@ -42,7 +42,7 @@ def status_of(pending: int, **changes: object) -> ArchiveStatus:
         drains=(),
         plans=(),
     )
-    return replace(found, **changes)  # type: ignore[arg-type]
+    return replace(empty, **changes)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,8 @@ def test_pipe_gets_plain_lines_and_the_line_on_a_terminal_is_rewritten_and_wiped
         asked.wait(60)
 
     shown = capsys.readouterr().err
-    begin, end = re.escape(before), re.escape(after or before)
+    begin = re.escape(before)
+    end = re.escape(after or before)
     assert re.fullmatch(rf"{begin}draining: \d+ s, 1 of 2{end}(.*{end})?", shown, re.DOTALL)
 
 
@@ -117,7 +118,7 @@ def test_file_gets_an_object_at_once_and_then_the_latest(
 
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     # On a busy machine even a block without work may last long enough for a second line.
-    draining = [one for one in lines if one["label"] == "draining"]
+    draining = [line for line in lines if line["label"] == "draining"]
     counting = lines[len(draining) :]
 
     assert lines[: len(draining)] == draining

@@ -48,9 +48,9 @@ def test_a_table_is_read_as_it_was_written(archive: Archive) -> None:
     digest = written(archive, given.slice(0, 2), given.slice(2))
 
     # The files are read in the order of their names, which are random.
-    found = read_whole(archive, FOLDER, given.schema, digest)
-    assert found.schema == given.schema
-    assert sorted(map(str, found.to_pylist())) == sorted(map(str, given.to_pylist()))
+    read = read_whole(archive, FOLDER, given.schema, digest)
+    assert read.schema == given.schema
+    assert sorted(map(str, read.to_pylist())) == sorted(map(str, given.to_pylist()))
     assert [part.rows for part in parts_of(archive, FOLDER)] in ([1, 2], [2, 1])
     texts = read_whole(archive, FOLDER, pa.schema([("group_id", pa.string())]))
     assert sorted(map(str, texts["group_id"].to_pylist())) == ["None", "g-1", "g-1"]
@@ -102,11 +102,19 @@ def test_a_file_that_cannot_be_written_is_named(archive: Archive) -> None:
         written(archive, table("a"))
 
 
+def remove(archive: Archive, path: str) -> None:
+    archive.remove(path)
+
+
+def empty(archive: Archive, path: str) -> None:
+    archive.write(path, b"")
+
+
 @pytest.mark.parametrize(
     ("damage", "schema", "fault"),
     [
-        (lambda one, path: one.remove(path), SCHEMA, "is missing; restore it"),
-        (lambda one, path: one.write(path, b""), SCHEMA, "was changed after it was written"),
+        (remove, SCHEMA, "is missing; restore it"),
+        (empty, SCHEMA, "was changed after it was written"),
         (lambda *_: None, SCHEMA.append(NEW_FIELD), "cannot be read"),
     ],
 )

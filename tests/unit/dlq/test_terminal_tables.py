@@ -3,6 +3,7 @@
 import io
 import re
 import sys
+from collections.abc import Collection
 
 import pytest
 from hypothesis import given
@@ -83,22 +84,29 @@ CELLS = st.one_of(WORDS, st.lists(WORDS, max_size=6).map(" ".join))
 def test_no_word_is_folded_and_what_has_room_is_there(
     rows: list[list[str]], room: int, data: st.DataObject
 ) -> None:
-    headings = [f"h{place}" for place in range(len(rows[0]))]
+    headings = [f"h{position}" for position in range(len(rows[0]))]
     spare = data.draw(st.lists(st.sampled_from(headings), unique=True))
 
     widths = column_widths(headings, rows, room, spare)
 
-    assert {headings[one] for one in range(len(headings)) if one not in widths} <= {*spare}
-    for place, width in widths.items():
-        cells = [row[place] for row in rows]
-        if not any(" " in cell for cell in cells):
+    left = {headings[position] for position in widths}
+    assert set(headings) - left <= set(spare)
+    for position, width in widths.items():
+        cells = [row[position] for row in rows]
+        if " " not in "".join(cells):
             assert width >= max(map(cell_len, cells))
-    total = sum(widths.values()) + 3 * (len(widths) - 1) + 2
+
     # Too wide only if nothing more can be left out.
-    assert total <= room or not {headings.index(name) for name in spare} & widths.keys()
-    natural = sum(
-        max(cell_len(headings[place]), *(cell_len(row[place]) for row in rows))
-        for place in range(len(headings))
-    )
-    if natural + 3 * (len(headings) - 1) + 2 <= room:
+    assert row_width(widths.values()) <= room or left.isdisjoint(spare)
+
+    natural_widths = []
+    for position, heading in enumerate(headings):
+        cells = [row[position] for row in rows]
+        natural_widths.append(max(map(cell_len, [heading, *cells])))
+    if row_width(natural_widths) <= room:
         assert len(widths) == len(headings)
+
+
+def row_width(widths: Collection[int]) -> int:
+    """Return the width of a row, with 3 characters between columns and 2 at its ends."""
+    return sum(widths) + 3 * (len(widths) - 1) + 2

@@ -38,11 +38,10 @@ def running(tasks: int, ended: int = 0, job: int = 1) -> Work:
 )
 def test_sql_is_idle_while_no_task_starts_or_ends(looks: Sequence[Work], idle_seconds: int) -> None:
     clock = IdleClock(1000.0)
-    seconds = [
-        clock.seconds(1010.0 + 10 * n, work, is_in_spark=True) for n, work in enumerate(looks)
-    ]
+    for number, work in enumerate(looks):
+        seconds = clock.seconds(1010.0 + 10 * number, work, is_in_spark=True)
 
-    assert seconds[-1] == idle_seconds
+    assert seconds == idle_seconds
 
 
 def test_work_in_python_is_not_idle() -> None:

@@ -81,7 +81,8 @@ def test_success_ends_quietly_and_everything_else_fails_the_run() -> None:
 def test_what_sends_ends_by_itself_before_glue_ends_it(
     verb: str, minutes: str, budget: float
 ) -> None:
-    ran, line = Runs(), f"{verb} --archive a --parked-queue-url p --main-queue-url q"
+    ran = Runs()
+    line = f"{verb} --archive a --parked-queue-url p --main-queue-url q"
     for words in (line, f"{line} --time-budget-seconds 60", "status --archive a"):
         run([*GLUE, "--timeout-minutes", minutes, "--command-line", words], ran.main)
 
@@ -124,13 +125,15 @@ def test_a_stop_that_comes_before_the_verb_has_begun_is_an_answer(tmp_path: Path
 
 
 def test_a_stored_command_is_run_once(tmp_path: Path) -> None:
-    archive, ran = open_archive(str(tmp_path / "an archive")), Runs()
+    archive = open_archive(str(tmp_path / "an archive"))
+    ran = Runs()
     argument = argument_of(archive, store_command(archive, ["collect", "--limit", "5"]))
     run(["--command-line", argument], ran.main)
-    changed = store_command(archive, ["collect"])
-    archive.write(f"commands/{changed}.json", b'{"words": ["erase"]}')
-    for one in (argument, argument_of(archive, changed)):
+    changed_id = store_command(archive, ["collect"])
+    archive.write(f"commands/{changed_id}.json", b'{"words": ["erase"]}')
+    changed = argument_of(archive, changed_id)
+    for stored in (argument, changed):
         with pytest.raises(SystemExit, match="has no command"):
-            run(["--command-line", one], ran.main)
+            run(["--command-line", stored], ran.main)
 
     assert ran.commands == [["collect", "--limit", "5"]]
