@@ -111,6 +111,7 @@ def _build(node: exp.Expr, scope: _Scope) -> Column:  # noqa: C901, PLR0911, PLR
             return F.lit(node.name)
         case exp.Literal() | exp.Neg(this=exp.Literal(is_string=False)):
             return F.lit(number(node))
+
         case exp.Identifier():
             return _named(node.name, scope)
         case exp.Column():
@@ -121,6 +122,7 @@ def _build(node: exp.Expr, scope: _Scope) -> Column:  # noqa: C901, PLR0911, PLR
         case exp.Bracket():
             value, key = _built(node, scope, "this", "expressions")
             return value[key]
+
         case exp.Anonymous():
             return _called(node, scope)
         case exp.Cast():
@@ -132,6 +134,7 @@ def _build(node: exp.Expr, scope: _Scope) -> Column:  # noqa: C901, PLR0911, PLR
             return F.lit(count).cast(f"interval {unit}")
         case exp.Case():
             return _case(node, scope)
+
         case exp.And() | exp.Or():
             return _connected(node, scope)
         case exp.Not():

@@ -246,12 +246,14 @@ def _check(node: exp.Expr, names: _Names) -> None:  # noqa: C901, PLR0912 - a ta
             pass
         case exp.Literal() | exp.Neg(this=exp.Literal(is_string=False)):
             number(node)
+
         case exp.Identifier():
             _require_name(node.name, names)
         case exp.Column(this=exp.Identifier()):
             _require_name(node.parts[0].name, names)
         case exp.Bracket(expressions=[_]):
             _check_parts(node, names, "this", "expressions")
+
         case exp.Anonymous():
             _check_call(node, names)
         case exp.Cast() if not _casts_literal(node.this):
@@ -264,10 +266,12 @@ def _check(node: exp.Expr, names: _Names) -> None:  # noqa: C901, PLR0912 - a ta
                 raise _refused(node)
         case exp.Case():
             _check_case(node, names)
+
         case exp.And() | exp.Or():
             # The left operand of a long chain is as deep as the chain: no recursion into it.
             for operand in node.flatten(unnest=False):
                 _check(operand, names)
+
         case exp.Escape(this=exp.Like() | exp.ILike()):
             _check(node.expression, names)
             _check_operator(node.this, names)
@@ -279,6 +283,7 @@ def _check(node: exp.Expr, names: _Names) -> None:  # noqa: C901, PLR0912 - a ta
         case exp.RegexpLike():
             _check_operator(node, names)
             _refuse_if(node, regex_fault(_required_text(node, node.expression)))
+
         case _ if type(node).__name__ in OPERATORS:
             _check_operator(node, names)
         case _:

@@ -291,6 +291,7 @@ class _Writer:
                 return _text(node, node.name)
             case exp.Literal() | exp.Neg(this=exp.Literal(is_string=False)):
                 return _number(node)
+
             case exp.Identifier():
                 return self._named(node.name, variables)
             case exp.Column():
@@ -299,6 +300,7 @@ class _Writer:
                 return _field(node, self.write(node.this, variables), node.expression.name)
             case exp.Bracket():
                 return self._element(node, variables)
+
             case exp.Anonymous():
                 return self._call(node, variables)
             case exp.Cast():
@@ -307,10 +309,12 @@ class _Writer:
                 return _interval(node)
             case exp.Case():
                 return self._case(node, variables)
+
             case exp.And() | exp.Or():
                 return self._connected(node, variables)
             case exp.Not():
                 return _not(_flag(node, self.write(node.this, variables)))
+
             case exp.Escape():
                 escape = fixed_text(node.expression) or ""
                 return self._like(node.this, variables, escape)
@@ -452,10 +456,12 @@ class _Writer:
                 above = _compared(node, exp.GTE, subject, low).sql
                 below = _compared(node, exp.LTE, subject, high).sql
                 return _negated(node, Term(_infix(exp.And, above, below), _FLAG))
+
             case exp.NullSafeEQ() | exp.NullSafeNEQ():
                 return _negated(node, _compared(node, exp.NullSafeEQ, *operands))
             case exp.EQ() | exp.NEQ() | exp.GT() | exp.GTE() | exp.LT() | exp.LTE():
                 return _compared(node, type(node), *operands)
+
             case exp.DPipe():
                 return _joined(node, operands)
             case exp.Neg():
@@ -556,6 +562,7 @@ class _Writer:
                     raise _refused(node, "from_json of another type than array<string>")
                 split = spark_functions.array_of_texts
                 return self._python("json", split, _required(node, text, _TEXT), pa.list_(_TEXT))
+
             case "lower" | "upper", [text]:
                 change = spark_functions.lower if name == "lower" else spark_functions.upper
                 return self._python(name, change, _required(node, text, _TEXT), _TEXT)
@@ -636,8 +643,8 @@ def _json_object(path: tuple[str | int, ...], text: str | None) -> str | None:
 
 def _variant_like(node: exp.Expr, subject: Term, pattern: str, escape: str) -> Term:
     """Write ``LIKE`` of what ``schema_of_variant`` gives."""
-    word = re.fullmatch(f"({_VARIANT_WORDS})%?", pattern)
-    if not word or type(node) is not exp.Like or escape != "\\":
+    is_type = re.fullmatch(f"({_VARIANT_WORDS})%?", pattern) is not None
+    if not is_type or type(node) is not exp.Like or escape != "\\":
         raise _refused(node, "compare schema_of_variant with the beginning of a type")
     if not pattern.endswith("%") and pattern not in _WHOLE_VARIANT_WORDS:
         raise _refused(node, f"write LIKE '{pattern}%'")
@@ -720,10 +727,12 @@ def _choice_call(node: exp.Expr, name: str, terms: list[Term]) -> Term | None:  
         case "nullif", [first, second]:
             same = _compared(node, exp.EQ, first, second)
             return Term(_case([(same.sql, _null(first.type).sql)], first.sql), first.type)
+
         case "isnull", [term]:
             return Term(_is_null(term.sql), _FLAG)
         case "isnotnull", [term]:
             return _not(Term(_is_null(term.sql), _FLAG))
+
         case "greatest" | "least", [_, _, *_]:
             values = _unified(node, terms)
             if values[0].type in (*_NUMBERS, _TEXT, *_TIMES):
@@ -751,6 +760,7 @@ def _text_call(node: exp.Expr, name: str, terms: list[Term]) -> Term | None:  # 
     match name, terms:
         case "instr", [text, Term(value=str() as part) as sought] if part:
             return _position(text, sought)
+
         case "left" | "right", [text, count] if _is_index(count):
             return _applied(name, _TEXT, _as(text, _TEXT), count)
         case "substring" | "substr", [text, start, *count] if (
@@ -760,6 +770,7 @@ def _text_call(node: exp.Expr, name: str, terms: list[Term]) -> Term | None:  # 
         case "trim" | "btrim" | "ltrim" | "rtrim", [text]:
             blank = exp.Literal.string(" ")
             return Term(_function(name.removeprefix("b"), _as(text, _TEXT).sql, blank), _TEXT)
+
         case "replace", [_, Term(value=str() as part), Term(value=str())] if part:
             return _applied("replace", _TEXT, *terms)
         case "split", [_, Term(value=str() as part)] if part:
@@ -769,6 +780,7 @@ def _text_call(node: exp.Expr, name: str, terms: list[Term]) -> Term | None:  # 
         case "split_part", [_, Term(value=str() as part), count] if part:
             if _is_index(count) and count.value >= 1:
                 return _applied("split_part", _TEXT, *terms)
+
         case "md5", [text]:
             return _applied("md5", _TEXT, _as(text, _TEXT))
         case "sha2", [text, Term(value=256 | 0)]:
@@ -852,6 +864,7 @@ def _time_call(_node: exp.Expr, name: str, terms: list[Term]) -> Term | None:  #
             return Term(
                 _cast(_function("date_trunc", unit_name, _as(time, _TIME).sql), _TIME), _TIME
             )
+
         case "date_add" | "date_sub", [Term(type=kind) as day, days] if kind in _TIMES:
             if days.type == _INT:
                 operation = exp.Add if name == "date_add" else exp.Sub

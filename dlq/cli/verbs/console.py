@@ -47,6 +47,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_shared(parser, "--parked-queue-url", "--main-queue-url", "--failure-table", "--mask")
     add("--dlq-url", metavar="URL", help="the DLQ, whose messages that wait are counted")
+
     add(
         "--port",
         type=whole_number(0, 65_535),

@@ -73,6 +73,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="show bodies and attributes as they are",
     )
     add_shared(parser, "--mask", "--failure-table")
+
     group = parser.add_argument_group("the messages of a group")
     group.add_argument(
         "--out", metavar="FILE", help="a file to create on this machine; - for standard output"
