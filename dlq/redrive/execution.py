@@ -96,7 +96,7 @@ _WRITTEN = pa.schema(_WRITTEN_TYPES)
 """What is written of a message."""
 
 _PART_ROWS = FILE_MESSAGES
-"""A file of dispositions has at least so many rows, but for the last one: a task reads it, and then
+"""The fewest rows in a file of dispositions, but for the last one: a task reads the file, and then
 the messages."""
 
 _ADDED: dict[str, pa.DataType] = {
@@ -107,7 +107,7 @@ _ADDED: dict[str, pa.DataType] = {
 """What a task must know of a message beside what is archived."""
 
 _MOST_TASKS = 30
-"""As of a drain: where a cluster may grow, so many tasks share what is large."""
+"""As of a drain: where a cluster may grow, this number of tasks share a large redrive."""
 
 _NO_LIMIT = Limit()
 _BATCH_ROWS = 1000
@@ -139,13 +139,13 @@ def write_rows(archive: Archive, rows: pa.Table, folder: str) -> WrittenRows:
 
 
 def _slices(rows: pa.Table, starts: Numbers, least_rows: int) -> Iterator[pa.Table]:
-    """Divide rows where a file begins: as many files as give each slice so many rows."""
+    """Divide rows where a file begins, so that each slice but the last has *least_rows*."""
     begin = 0
-    for start in (*starts.tolist(), rows.num_rows):
-        is_last = start == rows.num_rows
-        if start - begin >= least_rows or is_last:
-            yield rows.slice(begin, start - begin)
-            begin = start
+    for end in (*starts.tolist(), rows.num_rows):
+        is_last = end == rows.num_rows
+        if end - begin >= least_rows or is_last:
+            yield rows.slice(begin, end - begin)
+            begin = end
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +217,7 @@ class TaskRunner:
             return Sent(())
         if self.deadline.seconds_left <= 0:
             return Sent(tuple(not_reached(work)), Stop(StopCause.TIME_OVER))
+
         archive = self.run.archive
         folder = progress_folder(context, stage)
         how_far = HowFar(total)
@@ -225,7 +226,9 @@ class TaskRunner:
             # A task that is started again counts again what its first attempt did.
             settled = sum(int(archive.read(path) or 0) for path in archive.list(folder))
             line = how_far.line(min(settled, total))
-            return "; ".join(filter(None, (line, context.limit.sentence)))
+            if context.limit.sentence:
+                return f"{line}; {context.limit.sentence}"
+            return line
 
         marker = stop_marker(context.plan_id, context.run_id, stage)
         signals = StopSignals(archive, marker, None)
@@ -249,13 +252,18 @@ class TaskRunner:
             repeating(look_for_trouble, _TROUBLE_SECONDS, "trouble"),
             self.progress("redriving", status),
         ):
-            words = {tally.disposition for tally in work}
-            settled = self._send(dispositions, words, context, stage)
+            to_settle = {tally.disposition for tally in work}
+            settled = self._send(dispositions, to_settle, context, stage)
+
         outcomes, stops = read_settled(settled.to_pylist())
         return Sent((*outcomes, *not_reached(work, outcomes)), foremost(stops))
 
     def _send(
-        self, dispositions: WrittenRows, words: Collection[str], context: TaskContext, stage: str
+        self,
+        dispositions: WrittenRows,
+        to_settle: Collection[str],
+        context: TaskContext,
+        stage: str,
     ) -> pa.Table:
         """Send in tasks; return ``SETTLED``.
 
@@ -263,7 +271,7 @@ class TaskRunner:
         its chunks follow each other. So bodies are moved once, from where their file is read to the
         task that sends them.
         """
-        work = rows_here(dispositions.rows, context.destination, words)
+        work = rows_here(dispositions.rows, context.destination, to_settle)
         counts = counted_by(work, "unit", "chunk")
         sizes = {(row["unit"], row["chunk"]): row["count"] for row in counts}
         rate = context.limit.least_rate(context.request.max_rate)
@@ -275,26 +283,34 @@ class TaskRunner:
             may_grow=self.engine.may_grow,
         )
         tasks = divide(sizes, most, in_order=context.to_fifo)
-        messages = Counter[int]()
+
+        messages_by_task = Counter[int]()
         for chunk, task in tasks.items():
-            messages[task] += sizes[chunk]
+            messages_by_task[task] += sizes[chunk]
 
         windows = None
         if rate is not None:
-            of_tasks = [messages[task] for task in sorted(messages)]
-            windows = share_window(window_messages(rate), of_tasks)
-        sending = SendTask(self.run.archive, context, self.make_sender, stage, windows)
+            messages = [count for _, count in sorted(messages_by_task.items())]
+            windows = share_window(window_messages(rate), messages)
+
+        send_task = SendTask(
+            archive=self.run.archive,
+            context=context,
+            make_sender=self.make_sender,
+            stage=stage,
+            windows=windows,
+        )
         return self.engine.run_edited(
-            self._reading(dispositions.folder, words, context, tasks),
+            self._reading(dispositions.folder, to_settle, context, tasks),
             context.editor.attribute_sql,
-            Work((), sending.run, SETTLED),
-            Exchange(len(messages), TASK, [*POSITION, "message_id"]),
+            Work((), send_task.run, SETTLED),
+            Exchange(len(messages_by_task), TASK, [*POSITION, "message_id"]),
         )
 
     def _reading(
         self,
         folder: str,
-        words: Collection[str],
+        to_settle: Collection[str],
         context: TaskContext,
         tasks: Mapping[tuple[str, int], int],
     ) -> Work:
@@ -303,27 +319,28 @@ class TaskRunner:
         if "sent_at" not in columns:
             columns.append("sent_at")
         archived = [ARROW_SCHEMA.field(name) for name in columns]
-        added = [pa.field(name, kind) for name, kind in _ADDED.items()]
-        schema = pa.schema([*archived, *added])
+        schema = pa.schema([*archived, *pa.schema(_ADDED)])
+
         work_of_task = WorkOfTask(
             archive=self.run.archive,
             probe=context.probe,
             folder=folder,
             destination=context.destination,
-            words=frozenset(words),
+            words=frozenset(to_settle),
             tasks=tasks,
             schema=schema,
         )
+
         parts = pa.Table.from_pylist(values_of(parts_of(self.run.archive, folder)), schema=PARTS)
-        readers = min(parts.num_rows, self.engine.slots)
         numbers = np.arange(parts.num_rows)
+        readers = min(parts.num_rows, self.engine.slots)
         partitions = [parts.take(arrow(numbers[first::readers])) for first in range(readers)]
         return Work(partitions, work_of_task.read, schema)
 
 
 @dataclass(frozen=True, slots=True)
 class WorkOfTask:
-    """What a task that reads messages must know.
+    """Reads the messages that tasks send.
 
     Attributes:
         folder: of a table with ``_WRITTEN`` of each message; see ``write_rows``.
@@ -348,28 +365,35 @@ class WorkOfTask:
         """
         if self.probe:
             self.probe.check(self.archive)
+        for batch in batches:
+            for row in batch.to_pylist():
+                yield from self._read_part(Part(**row))
+
+    def _read_part(self, part: Part) -> Iterator[pa.RecordBatch]:
+        """Read the messages that one file of dispositions names, and add their tasks."""
+        written = read_part(self.archive, self.folder, _WRITTEN, part)
+        work = rows_here(written, self.destination, self.words)
+        chunks: Any = zip(texts_of(work["unit"]), work["chunk"].to_pylist(), strict=True)
+        task_numbers = pa.array([self.tasks[chunk] for chunk in chunks], pa.int32())
+        with_tasks = work.append_column(TASK, task_numbers)
+
         columns = [name for name in self.schema.names if name not in _ADDED]
-        for row in (row for batch in batches for row in batch.to_pylist()):
-            written = read_part(self.archive, self.folder, _WRITTEN, Part(**row))
-            work = rows_here(written, self.destination, self.words)
-            chunks: Any = zip(texts_of(work["unit"]), work["chunk"].to_pylist(), strict=True)
-            numbers = pa.array([self.tasks[chunk] for chunk in chunks], pa.int32())
-            for messages in read_beside(self.archive, work.append_column(TASK, numbers), columns):
-                in_schema = messages.select(self.schema.names).cast(self.schema)
-                yield from in_schema.to_batches(_BATCH_ROWS)
+        for messages in read_beside(self.archive, with_tasks, columns):
+            in_schema = messages.select(self.schema.names).cast(self.schema)
+            yield from in_schema.to_batches(_BATCH_ROWS)
 
 
 def rows_here(rows: pa.Table, destination: str, words: Collection[str]) -> pa.Table:
     """Return the rows that go to *destination* and have one of these dispositions."""
     is_here = values_among(rows[DESTINATION], [destination])
-    has_word = values_among(rows[DISPOSITION], words)
-    return rows.filter(pa.array(is_here & has_word))
+    has_disposition = values_among(rows[DISPOSITION], words)
+    return rows.filter(pa.array(is_here & has_disposition))
 
 
 def task_count(
     messages: int, cores: int, *, asked: int | None, rate: float | None, may_grow: bool
 ) -> int:
-    """Return how many tasks send so many messages, at most. Pure.
+    """Return how many tasks send *messages*, at most. Pure.
 
     Args:
         messages: at least 1.
@@ -395,17 +419,22 @@ def divide(
     *sizes* are the messages of each chunk, by unit and number. With *in_order* all chunks of a unit
     are in one task. Tasks are counted from 0, and each has at least one chunk.
     """
-    parts: defaultdict[tuple[str, int], list[tuple[str, int]]] = defaultdict(list)
+    # A part is what one task must send whole: a unit, or a chunk alone.
+    chunks_by_part: defaultdict[tuple[str, int], list[tuple[str, int]]] = defaultdict(list)
+    messages_by_part = Counter[tuple[str, int]]()
     for unit, chunk in sorted(sizes):
-        parts[unit, 0 if in_order else chunk].append((unit, chunk))
-    weights = {part: sum(sizes[chunk] for chunk in chunks) for part, chunks in parts.items()}
-    tasks = [(0, task) for task in range(min(most_tasks, len(parts)))]
-    divided: dict[tuple[str, int], int] = {}
-    for part in sorted(parts, key=lambda part: (-weights[part], part)):
+        part = (unit, 0 if in_order else chunk)
+        chunks_by_part[part].append((unit, chunk))
+        messages_by_part[part] += sizes[unit, chunk]
+
+    # The largest part first, and each to the task that has the fewest messages so far.
+    tasks = [(0, task) for task in range(min(most_tasks, len(chunks_by_part)))]
+    task_by_chunk: dict[tuple[str, int], int] = {}
+    for part in sorted(chunks_by_part, key=lambda part: (-messages_by_part[part], part)):
         messages, task = heapq.heappop(tasks)
-        divided |= dict.fromkeys(parts[part], task)
-        heapq.heappush(tasks, (messages + weights[part], task))
-    return divided
+        task_by_chunk |= dict.fromkeys(chunks_by_part[part], task)
+        heapq.heappush(tasks, (messages + messages_by_part[part], task))
+    return task_by_chunk
 
 
 def look_until(
@@ -476,7 +505,7 @@ def begin(
     probe = recorded(run, record, lock)
     _record_edits(run, record)
 
-    # An engine may run a task again. From the ledger alone it would then decide anew.
+    # An engine may run a task again. From the ledger alone it would then decide once more.
     written = write_rows(run.archive, resolved.dispositions, f"{run.folder}/dispositions")
     return TaskRunner(
         engine=engine,
@@ -507,10 +536,15 @@ def recorded(run: Run, record: RunRecord, lock: ArchiveLock | None) -> Probe:
 def _record_edits(run: Run, record: RunRecord) -> None:
     """Write the text of each edit, whose digest each claim names for each message."""
     for group_id, edit in run.editor.edits.items():
-        used = {"run_id": record.run_id, "who": record.actor, "time": record.time}
         path = f"{plan_folder(run.plan_id)}/edits/{group_id}.{edit.digest}.json"
+        content = {
+            "run_id": record.run_id,
+            "who": record.actor,
+            "time": record.time,
+            "text": edit.text,
+        }
         # The first run that used the edit stays.
-        run.archive.create(path, json.dumps({**used, "text": edit.text}).encode())
+        run.archive.create(path, json.dumps(content).encode())
 
 
 def end(

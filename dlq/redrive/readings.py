@@ -1,6 +1,6 @@
-"""What a ramp asks AWS: the failure table, queues, metrics, and what feeds the replay function.
+"""Reads what a ramp must know from AWS.
 
-An adapter.
+That is the failure table, queues, metrics, and what feeds the replay function. An adapter.
 """
 
 import math
@@ -14,6 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from dlq.aws.clients import (
     ClientFactory,
     Queue,
+    QueueCounts,
     aws_client,
     queue_counts,
     read_limit,
@@ -49,14 +50,17 @@ class Probe:
 
     def check(self) -> None:
         """Raise InputError where a failure would not come to the parked queue of the run."""
-        name, parked = QueueAddress.from_url(self.queue.url).name, self.request.parked_queue_url
-        if (dlq_url := self.queue.dead_letter_url) is None:
+        name = QueueAddress.from_url(self.queue.url).name
+        dlq_url = self.queue.dead_letter_url
+        parked_url = self.request.parked_queue_url
+        if dlq_url is None:
             raise InputError(f"queue {name} has no redrive policy, so what fails stays there")
-        if parked is None:
+        if parked_url is None:
             raise InputError("no --parked-queue-url says where failures come back")
-        feeds = require_queue("DLQ", dlq_url, self.make_client).redrive_target_arn
-        wanted = QueueAddress.from_url(parked)
-        if not feeds or QueueAddress.from_arn(feeds) != wanted:
+
+        target_arn = require_queue("DLQ", dlq_url, self.make_client).redrive_target_arn
+        wanted = QueueAddress.from_url(parked_url)
+        if not target_arn or QueueAddress.from_arn(target_arn) != wanted:
             raise InputError(
                 f"the dead letters of queue {name} do not go to parked queue {wanted.name}: see "
                 f"the redrive policy of {QueueAddress.from_url(dlq_url).name}"
@@ -67,38 +71,50 @@ class Probe:
 
         Never raises for what AWS answers: what is not known keeps a step from being good.
         """
-        urls = self.queue.url, self.queue.dead_letter_url or ""
-        queue = "AWS/SQS", {"QueueName": QueueAddress.from_url(urls[0]).name}
+        queue = "AWS/SQS", {"QueueName": QueueAddress.from_url(self.queue.url).name}
         try:
             obstacle = next(filter(None, self._obstacles(began_at, now)), "")
             name = Metric.RETURNS_NOT_COUNTED.value
             uncounted = _sum(self._metric(name, *self._ours, began_at, now))
-            ages = self._metric("ApproximateAgeOfOldestMessage", *queue, began_at, now)
-            deleted = self._metric("NumberOfMessagesDeleted", *queue, began_at, now)
+            oldest = self._metric("ApproximateAgeOfOldestMessage", *queue, began_at, now)
+            deletions = self._metric("NumberOfMessagesDeleted", *queue, began_at, now)
         except (BotoCoreError, ClientError) as error:
             return Reading(now, f"AWS does not say how the step went: {describe(error)}")
-        main, dead_letters = (queue_counts(SqsQueue(self.make_client(url), url)) for url in urls)
-        oldest = {one["Timestamp"].timestamp(): one["Maximum"] for one in ages}
-        count = _sum(deleted) if deleted else None
-        return Reading(now, obstacle, uncounted, main, dead_letters, oldest, count)
+
+        return Reading(
+            at=now,
+            obstacle=obstacle,
+            uncounted=uncounted,
+            main=self._count(self.queue.url),
+            dead_letters=self._count(self.queue.dead_letter_url or ""),
+            ages={point["Timestamp"].timestamp(): point["Maximum"] for point in oldest},
+            deleted=_sum(deletions) if deletions else None,
+        )
+
+    def _count(self, url: str) -> QueueCounts | None:
+        return queue_counts(SqsQueue(self.make_client(url), url))
 
     def _obstacles(self, began_at: float, now: float) -> Iterator[str]:
-        request, url = self.request, self.queue.url
-        limit = read_limit(request.failure_table, url)
+        """Yield why the step cannot be good now; empty sentences do not count."""
+        request = self.request
+        limit = read_limit(request.failure_table, self.queue.url)
         yield limit.sentence
         if limit.fault:
             yield f"the limit of replays cannot be read: {limit.fault}"
-        recent = max(began_at, now - PATIENCE_MINUTES * request.minute_seconds)
+
         # A copy whose return cannot be counted now is one that the function left in the DLQ.
-        faults = [(Metric.FAILED_TOTAL.value, *self._ours)]
+        fault_metrics = [(Metric.FAILED_TOTAL.value, *self._ours)]
         # A function that nobody named and that does not run leaves dead letters in the DLQ.
-        if (arn := request.function_arn) is not None:
-            name = arn.rpartition(":")[2]
-            if not self._is_fed(arn, name):
+        if request.function_arn is not None:
+            name = request.function_arn.rpartition(":")[2]
+            if not self._is_fed(request.function_arn, name):
                 yield "nothing feeds the replay function; turn its trigger on: dlq resume"
-            own = "AWS/Lambda", {"FunctionName": name}
-            faults += [(metric, *own) for metric in ("Errors", "Throttles")]
-        for metric, namespace, dimensions in faults:
+            dimensions = {"FunctionName": name}
+            fault_metrics.append(("Errors", "AWS/Lambda", dimensions))
+            fault_metrics.append(("Throttles", "AWS/Lambda", dimensions))
+
+        recent = max(began_at, now - PATIENCE_MINUTES * request.minute_seconds)
+        for metric, namespace, dimensions in fault_metrics:
             if count := _sum(self._metric(metric, namespace, dimensions, recent, now)):
                 yield f"the replay function had {count:,} {metric} in the last minutes"
 
@@ -125,17 +141,21 @@ class Probe:
         self, name: str, namespace: str, dimensions: Mapping[str, str], since: float, now: float
     ) -> list[dict[str, Any]]:
         """Return the sum and the maximum of each period: a minute, more for a step of days ago."""
-        seconds = self.request.minute_seconds
-        start, end = since // seconds * seconds, (now // seconds + 1) * seconds
-        minutes = (end - start) / seconds
-        together = 1 if minutes <= _MAX_POINTS else 5 * math.ceil(minutes / 5 / _MAX_POINTS)
+        minute_seconds = self.request.minute_seconds
+        start = since // minute_seconds * minute_seconds
+        end = (now // minute_seconds + 1) * minute_seconds
+        minutes = (end - start) / minute_seconds
+        minutes_per_point = 1
+        if minutes > _MAX_POINTS:
+            minutes_per_point = 5 * math.ceil(minutes / 5 / _MAX_POINTS)
+
         answer = self._client("cloudwatch").get_metric_statistics(
             Namespace=namespace,
             MetricName=name,
             Dimensions=[{"Name": key, "Value": value} for key, value in dimensions.items()],
             StartTime=datetime.fromtimestamp(start, UTC),
             EndTime=datetime.fromtimestamp(end, UTC),
-            Period=max(1, round(seconds)) * together,
+            Period=max(1, round(minute_seconds)) * minutes_per_point,
             Statistics=["Sum", "Maximum"],
         )
         return list(answer["Datapoints"])
@@ -152,11 +172,14 @@ def find_probes(
         InputError: the failure table cannot be read, or a failure would not come back where it is
             counted, and nobody asked for everything at once.
     """
-    table, uncounted = request.failure_table, "no --failure-table counts what comes back"
+    table = request.failure_table
+    uncounted = "no --failure-table counts what comes back"
     if request.goes_at_once:
-        return {}, "" if table or request.ramp is False else f"everything at once: {uncounted}"
+        is_expected = bool(table) or request.ramp is False
+        return {}, "" if is_expected else f"everything at once: {uncounted}"
     if not table:
         raise refused(f"--ramp: {uncounted}")
+
     try:
         returns_table(table, request.destination).read("", [""])
     except TableError as error:
@@ -164,6 +187,7 @@ def find_probes(
     for url in destinations:
         if fault := read_limit(table, url).fault:
             raise refused(f"table {table} cannot be read: {fault}")
+
     probes = {url: Probe(request, queue, make_client) for url, queue in destinations.items()}
     try:
         for probe in probes.values():
@@ -203,9 +227,10 @@ def unread_limits(request: RedriveRequest, destinations: Collection[str]) -> str
 
     Only where everything goes at once: otherwise ``find_probes`` has refused the redrive.
     """
-    faults = (read_limit(request.failure_table, url).fault for url in destinations)
-    fault = next(filter(None, faults), "")
-    return fault and f"no limit of a circuit breaker is kept to: it cannot be read: {fault}"
+    for url in destinations:
+        if fault := read_limit(request.failure_table, url).fault:
+            return f"no limit of a circuit breaker is kept to: it cannot be read: {fault}"
+    return ""
 
 
 def refused(why: str) -> InputError:

@@ -1,4 +1,4 @@
-"""What became of the messages of a redrive or a restore, or what would."""
+"""Results of a redrive or a restore, or of its dry run."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ UNFINISHED = tuple(disposition for disposition in Disposition if disposition.is_
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many messages of a group have a disposition.
+    """Number of messages of a group that have a disposition.
 
     Attributes:
         group_id: empty for all groups.
@@ -43,7 +43,7 @@ class GroupOutcome:
 
 @dataclass(frozen=True, slots=True)
 class RedriveSummary:
-    """What happened, or what would.
+    """Summary of what happened, or what would.
 
     Attributes:
         run_id: empty for a dry run.
@@ -79,12 +79,20 @@ class RedriveSummary:
 
     @property
     def counts(self) -> Counter[str]:
-        """How many messages have which disposition, over all groups."""
-        return sum((Counter(group.counts) for group in self.groups), Counter[str]())
+        """Number of messages by disposition, over all groups."""
+        counts = Counter[str]()
+        for group in self.groups:
+            # Unlike ``update``, this leaves a disposition out that no message has.
+            counts += Counter(group.counts)
+        return counts
 
-    def count(self, *words: str) -> int:
-        """How many messages have one of these dispositions."""
-        return sum(group.counts.get(word, 0) for group in self.groups for word in words)
+    def count(self, *dispositions: str) -> int:
+        """Return the number of messages that have one of these dispositions."""
+        messages = 0
+        for group in self.groups:
+            for disposition in dispositions:
+                messages += group.counts.get(disposition, 0)
+        return messages
 
     @property
     def executed(self) -> bool:
@@ -94,9 +102,16 @@ class RedriveSummary:
     @property
     def stopped_groups(self) -> tuple[str, ...]:
         """The groups of which too much came back: nothing more is sent until a person decides."""
-        bad = {one.group_id for one in self.ramp if one.verdict is Verdict.BAD}
-        left = {one.group_id for one in self.groups if one.counts.get(Disposition.STOPPED)}
-        return tuple(one.group_id for one in self.groups if one.group_id in bad | left)
+        bad_ids: set[str] = set()
+        for ramp in self.ramp:
+            if ramp.verdict is Verdict.BAD:
+                bad_ids.add(ramp.group_id)
+
+        stopped_ids: list[str] = []
+        for group in self.groups:
+            if group.group_id in bad_ids or group.counts.get(Disposition.STOPPED):
+                stopped_ids.append(group.group_id)
+        return tuple(stopped_ids)
 
     @property
     def is_stopped(self) -> bool:
@@ -111,7 +126,7 @@ class RedriveSummary:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What became of messages that made work.
+    """Results of the messages that made work.
 
     Attributes:
         tallies: of every one of them, what was not reached included.

@@ -1,4 +1,4 @@
-"""Adds up what became of the messages of a run: by group, by problem, by destination. Pure."""
+"""Adds up the results of a run: by group, by problem, by destination. Pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

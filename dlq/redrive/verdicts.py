@@ -3,6 +3,7 @@
 It looks at queue, metrics and counters, and remembers what it saw.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -79,6 +80,7 @@ class Verdicts:
         state = self.state(group_id)
         if own := own_steps(self.steps, group_id, state.stops):
             return self.plan_id, own
+
         plan_id = unfinished_plan(self.earlier, group_id, state)
         if plan_id is None:
             return self.plan_id, []
@@ -100,19 +102,20 @@ class Verdicts:
         self, left: Mapping[str, int], counts: Mapping[str, Counts | None] | None = None
     ) -> None:
         """Judge the groups by what was seen so far, and by *counts*; None reads them now."""
-        known = self._read_all_counts(left) if counts is None else counts
-        for ramp in self._ramps(left, known):
+        if counts is None:
+            counts = self._read_all_counts(left)
+        for ramp in self._ramps(left, counts):
             self.groups[ramp.group_id] = ramp
             if ramp.verdict is Verdict.BAD:
                 self.on_bad(ramp)
 
     def is_any_bad(self, left: Mapping[str, int]) -> bool:
-        """Whether too many came back of one of these groups by now. Notes nothing."""
+        """Return whether too many came back of one of these groups by now. Note nothing."""
         ramps = self._ramps(left, self._read_all_counts(left))
         return any(ramp.verdict is Verdict.BAD for ramp in ramps)
 
     def is_bad(self, group_id: str) -> bool:
-        """Whether a group is stopped by this run."""
+        """Return whether a group is stopped by this run."""
         return group_id in self.groups and self.groups[group_id].verdict is Verdict.BAD
 
     def ready(self, left: Mapping[str, int]) -> dict[str, int]:
@@ -122,8 +125,10 @@ class Verdicts:
             plan_id, own = self.last_steps(group_id)
             ramp = self.groups.get(group_id) if own else None
             is_unseen = bool(own) and ramp is None
+            if not count or is_unseen:
+                continue
             is_here = bool(own) and plan_id == self.plan_id and own[-1].number in self.here
-            if count and not is_unseen and may_have_a_step(ramp, is_of_this_run=is_here):
+            if may_have_a_step(ramp, is_of_this_run=is_here):
                 sizes[group_id] = step_size(self.proven(group_id), count)
         return sizes
 
@@ -147,43 +152,57 @@ class Verdicts:
         return held
 
     def waiting(self, left: Mapping[str, int]) -> list[GroupRamp]:
-        """Return the groups of which something that can still happen tells more."""
-        known = (self.groups.get(group_id) for group_id, count in left.items() if count)
-        return [ramp for ramp in known if ramp and ramp.verdict is Verdict.UNKNOWN]
+        """Return the groups whose verdict depends on something that can still happen."""
+        ramps: list[GroupRamp] = []
+        for group_id, count in left.items():
+            ramp = self.groups.get(group_id) if count else None
+            if ramp and ramp.verdict is Verdict.UNKNOWN:
+                ramps.append(ramp)
+        return ramps
 
     def has_looked_enough(self, waiting: Collection[GroupRamp]) -> bool:
-        """Whether a verdict on each of these groups does not wait for a second look alone."""
-        looks = [self._looks.get(self._name(ramp.group_id), []) for ramp in waiting]
-        return all(len(of_step) >= LOOKS for of_step in looks)
+        """Return whether a verdict on each of these groups does not wait for a look alone."""
+        for ramp in waiting:
+            looks = self._looks.get(self._name(ramp.group_id), [])
+            if len(looks) < LOOKS:
+                return False
+        return True
 
     def ready_at(self, waiting: Collection[GroupRamp]) -> float:
         """Return the earliest moment for a verdict on one of these groups."""
-        blockers = [self._blockers.get(self._name(one.group_id), _NOT_LOOKED) for one in waiting]
-        return min((blocker.ready_at for blocker in blockers), default=0)
+        moments: list[float] = []
+        for ramp in waiting:
+            blocker = self._blockers.get(self._name(ramp.group_id), _NOT_LOOKED)
+            moments.append(blocker.ready_at)
+        return min(moments, default=0)
 
     def why_not(self, left: Mapping[str, int]) -> str:
         """Return why a group has no next step now, and what ends that; empty if none is in the way.
 
         A wait for a time is named first.
         """
-        # Progress asks in a thread of its own.
-        known = list(self.groups.items())
-        in_the_way = [ramp for group_id, ramp in known if left.get(group_id)]
-        for verdict in (Verdict.UNKNOWN, Verdict.UNPROVEN, Verdict.RETURNED):
-            of_verdict = [ramp for ramp in in_the_way if ramp.verdict is verdict]
-            if not of_verdict:
-                continue
-            first = of_verdict[0]
-            if verdict is Verdict.UNPROVEN:
-                return f"{first.why}; the next run sends step {first.step} once more"
-            if verdict is Verdict.RETURNED:
-                return first.why
-            ready_at = self.ready_at(of_verdict)
-            if ready_at <= self.now_seconds():
-                return f"step {first.step} cannot be judged yet: {first.why}"
-            after = f"{datetime.fromtimestamp(ready_at, UTC):%H:%M} UTC"
-            return f"step {first.step} can be judged after {after}: {first.why}"
+        ramps_by_verdict = defaultdict[Verdict, list[GroupRamp]](list)
+        # A copy: progress asks in a thread of its own.
+        for group_id, ramp in list(self.groups.items()):
+            if left.get(group_id):
+                ramps_by_verdict[ramp.verdict].append(ramp)
+
+        if waiting := ramps_by_verdict[Verdict.UNKNOWN]:
+            return self._why_unknown(waiting)
+        if unproven := ramps_by_verdict[Verdict.UNPROVEN]:
+            return f"{unproven[0].why}; the next run sends step {unproven[0].step} once more"
+        if returned := ramps_by_verdict[Verdict.RETURNED]:
+            return returned[0].why
         return ""
+
+    def _why_unknown(self, waiting: Sequence[GroupRamp]) -> str:
+        """Return why the first of these groups cannot be judged yet, and from when it can."""
+        first = waiting[0]
+        ready_at = self.ready_at(waiting)
+        if ready_at <= self.now_seconds():
+            return f"step {first.step} cannot be judged yet: {first.why}"
+        after = f"{datetime.fromtimestamp(ready_at, UTC):%H:%M} UTC"
+        return f"step {first.step} can be judged after {after}: {first.why}"
 
     def _name(self, group_id: str) -> StepName:
         plan_id, own = self.last_steps(group_id)
@@ -191,21 +210,30 @@ class Verdicts:
 
     def _read_all_counts(self, groups: Collection[str]) -> dict[str, Counts | None]:
         """Read the counters of the plans whose steps count for these groups."""
-        last = [self.last_steps(group_id) for group_id in groups]
+        plan_ids: set[str] = set()
+        for group_id in groups:
+            plan_id, own = self.last_steps(group_id)
+            if own:
+                plan_ids.add(plan_id)
+
         counts: dict[str, Counts | None] = {}
-        for plan_id in {plan_id for plan_id, own in last if own}:
+        for plan_id in plan_ids:
             # Also of its other groups: their returns tell how many of a step were handled.
-            of_plan = set[str]().union(*(step.messages for step in self._steps_of(plan_id)))
-            counts[plan_id] = self.read_counts(plan_id, of_plan)
+            groups_of_plan: set[str] = set()
+            for step in self._steps_of(plan_id):
+                groups_of_plan.update(step.messages)
+            counts[plan_id] = self.read_counts(plan_id, groups_of_plan)
         return counts
 
     def _look_at(self, plan_id: str, step: Step, counts: Counts | None) -> None:
-        """Look once at a step of which nobody knows yet."""
+        """Look once at a step that something still keeps from a verdict."""
         name = (plan_id, step.number)
-        known = self._blockers.get(name)
-        if known and (not known.why or known.is_final):
+        blocker = self._blockers.get(name)
+        if blocker and (not blocker.why or blocker.is_final):
             return
-        now, looks = self.now_seconds(), self._looks.setdefault(name, [])
+
+        now = self.now_seconds()
+        looks = self._looks.setdefault(name, [])
         if looks and looks[-1].at == now:
             # Another group has the same last step.
             return
@@ -213,11 +241,11 @@ class Verdicts:
             self._blockers[name] = _NOT_ENDED
             return
         looks.append(self.read(step.began_at, now))
-        expected = sum(
-            one.expected(counts or {})
-            for one in self._steps_of(plan_id)
-            if one.number >= step.number and one.sent_at is not None
-        )
+
+        expected = 0
+        for later_step in self._steps_of(plan_id):
+            if later_step.number >= step.number and later_step.sent_at is not None:
+                expected += later_step.expected(counts or {})
         sent_at = step.sent_at + self.delay_seconds
         self._blockers[name] = blocker_of(looks, expected, sent_at, self.times)
 
@@ -233,23 +261,25 @@ class Verdicts:
             plan_id, own = self.last_steps(group_id)
             if not own or self.is_bad(group_id):
                 continue
-            of_plan, number = counts[plan_id], own[-1].number
+
+            number = own[-1].number
             is_ours = plan_id == self.plan_id
             blocker = self._blockers.get((plan_id, number), _NOT_LOOKED)
-            returned = of_plan.get(group_id) if of_plan is not None else None
-            if of_plan is None:
+            counts_of_plan = counts[plan_id]
+            returned: int | None = None
+            if counts_of_plan is None:
                 blocker = _UNREAD
-            elif is_ours and group_id in self.uncounted and number not in self.here:
-                returned = None
-            ramps.append(
-                group_ramp(
-                    group_id,
-                    own,
-                    count,
-                    returned,
-                    self.allowed,
-                    blocker,
-                    in_order=self.in_order and is_ours,
-                )
+            elif not (is_ours and group_id in self.uncounted and number not in self.here):
+                returned = counts_of_plan.get(group_id)
+
+            ramp = group_ramp(
+                group_id,
+                own,
+                count,
+                returned,
+                self.allowed,
+                blocker,
+                in_order=self.in_order and is_ours,
             )
+            ramps.append(ramp)
         return ramps

@@ -1,6 +1,6 @@
 """Watches what comes back of one run of a redrive, from before its first send."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dlq.archive.ledger.stop import Stop
@@ -18,7 +18,7 @@ from dlq.redrive.sending.stop_signals import Clock, Deadline
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What a watch has seen.
+    """Results of a watch.
 
     Attributes:
         outcomes: of the groups of which the plan has sent something, as of the last look.
@@ -56,7 +56,7 @@ class Watch:
     def __post_init__(self) -> None:
         """Raise JobError where there is no such plan."""
         self._deadline = Deadline.after(self.request.time_budget_seconds, self.clock)
-        self._before = {one.group_id: one.returned or 0 for one in self._look("")}
+        self._before = {outcome.group_id: outcome.returned or 0 for outcome in self._look("")}
 
     def run(self, plan_id: str, progress: Progress) -> Watched:
         """Look until every failure would have come back, or somebody or the deadline stops it."""
@@ -68,11 +68,16 @@ class Watch:
             return all(outcome.is_known(now_seconds, minute_seconds) for outcome in self.outcomes)
 
         def status() -> str:
-            worst = max(self.outcomes, key=lambda outcome: outcome.returned or 0, default=None)
-            return f"{worst.group_id}: {worst.sentence(self.clock.now_seconds())}" if worst else ""
+            # Progress asks in a thread of its own.
+            outcomes = self.outcomes
+            if not outcomes:
+                return ""
+            worst = max(outcomes, key=lambda outcome: outcome.returned or 0)
+            return f"{worst.group_id}: {worst.sentence(self.clock.now_seconds())}"
 
         every_seconds = self.request.minute_seconds / LOOKS_A_MINUTE
-        stopped_by, fault = None, ""
+        stopped_by = None
+        fault = ""
         try:
             with progress("watching", status):
                 stopped_by = look_until(is_over, every_seconds, self._deadline)
@@ -83,7 +88,7 @@ class Watch:
         return Watched(
             outcomes=self.outcomes,
             bad=too_many_returned(self.outcomes, self._before, self.request.allow_returns),
-            unknown=tuple(one.group_id for one in self.outcomes if not one.can_be_known),
+            unknown=_unknown_groups(self.outcomes),
             stopped_by=stopped_by,
             fault=fault,
         )
@@ -96,6 +101,15 @@ class Watch:
             self.archive, plan, self.request.failure_table, make_client=sqs_client
         )
         return tuple(outcome for outcome in outcomes.values() if outcome.sent)
+
+
+def _unknown_groups(outcomes: Iterable[Outcome]) -> tuple[str, ...]:
+    """Return the groups of which nobody can say what came back."""
+    unknown: list[str] = []
+    for outcome in outcomes:
+        if not outcome.can_be_known:
+            unknown.append(outcome.group_id)
+    return tuple(unknown)
 
 
 def too_many_returned(

@@ -77,19 +77,19 @@ class Editor:
     def faults(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Edit each row. Yield the rows that cannot be edited, with the reason: ``EDIT_FAULT``."""
         for batch in batches:
-            found = []
+            faults = []
             for row in batch.to_pylist():
                 try:
                     self.message(row)
                 except EditError as error:
-                    found.append({"message_id": row["message_id"], EDIT_FAULT: str(error)})
-            yield pa.RecordBatch.from_pylist(found, FAULTS)
+                    faults.append({"message_id": row["message_id"], EDIT_FAULT: str(error)})
+            yield pa.RecordBatch.from_pylist(faults, FAULTS)
 
 
 def _attribute_change(change: Mapping[str, Any]) -> AttributeChange:
-    name, data_type = change["name"], change["data_type"]
+    data_type = change["data_type"]
     value = change["binary_value"] if data_type == "Binary" else change["string_value"]
-    return name, None if value is None else MessageAttribute(data_type, value)
+    return change["name"], None if value is None else MessageAttribute(data_type, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +106,12 @@ def edit_sample(group_id: str, before: Message, after: Message, masks: Masks) ->
 
     Both are masked before they are compared, so the difference shows nothing that a mask hides.
     """
-    old, new = list(_lines(before, masks)), list(_lines(after, masks))
-    found = [*unified_diff(old, new, lineterm="", n=_CONTEXT_LINES)]
-    lines = [cut(line, _LINE_CHARACTERS) for line in found[2:]]
+    old = list(_lines(before, masks))
+    new = list(_lines(after, masks))
+    difference = list(unified_diff(old, new, lineterm="", n=_CONTEXT_LINES))
+
+    # The first two lines would name files.
+    lines = [cut(line, _LINE_CHARACTERS) for line in difference[2:]]
     if not lines:
         lines = [" nothing changes, or only what is masked"]
     if len(lines) > _MOST_LINES:

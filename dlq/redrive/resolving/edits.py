@@ -83,11 +83,12 @@ def edit_samples(
     work = _work(archive, chosen, columns_for(editor.edits), engine.slots)
     then = Work((), partial(_sample_rows, editor, masks), _SAMPLES)
     samples = engine.run_edited(work, editor.attribute_sql, then)
+
+    chosen_samples: list[EditSample] = []
     in_order = samples.sort_by([(GROUP_ID, "ascending"), (_RANK, "ascending")])
-    return tuple(
-        EditSample(row[GROUP_ID], row["message_id"], tuple(row["lines"]))
-        for row in in_order.to_pylist()
-    )
+    for row in in_order.to_pylist():
+        chosen_samples.append(EditSample(row[GROUP_ID], row["message_id"], tuple(row["lines"])))
+    return tuple(chosen_samples)
 
 
 def _sample_rows(
@@ -108,28 +109,35 @@ def _sample_rows(
         yield pa.RecordBatch.from_pylist(samples, _SAMPLES)
 
 
-def _work(archive: Archive, known: pa.Table, columns: Collection[str], slots: int) -> Work:
-    """Return the work of reading messages, with what is *known* of them; see ``read_beside``."""
+def _work(archive: Archive, messages: pa.Table, columns: Collection[str], slots: int) -> Work:
+    """Return the work of reading *columns* of messages, beside those that *messages* has.
+
+    See ``read_beside``.
+    """
     for name in (FILE, GROUP_ID):
-        known = with_column(known, name, known[name].cast(pa.string()))
+        messages = with_column(messages, name, messages[name].cast(pa.string()))
 
-    archived = [ARROW_SCHEMA.field(name) for name in columns]
-    added = [field for field in known.schema if field.name not in columns and field.name != FILE]
-    schema = pa.schema([*archived, *added, pa.field(DRAIN_ID, pa.string())])
+    fields = [ARROW_SCHEMA.field(name) for name in columns]
+    for field in messages.schema:
+        if field.name not in columns and field.name != FILE:
+            fields.append(field)
+    fields.append(pa.field(DRAIN_ID, pa.string()))
+    schema = pa.schema(fields)
+
     reader = _Reader(archive, tuple(columns), schema)
-    return Work(_partitions(known, slots), reader.read, schema)
+    return Work(_partitions(messages, slots), reader.read, schema)
 
 
-def _partitions(known: pa.Table, slots: int) -> list[pa.Table]:
+def _partitions(messages: pa.Table, slots: int) -> list[pa.Table]:
     """Divide messages; those of one file stay together."""
-    files = numbered_values(known[FILE])
+    files = numbered_values(messages[FILE])
     count = partition_count(int(files.max(initial=-1)) + 1, slots)
-    return [known.filter(arrow(files % count == number)) for number in range(count)]
+    return [messages.filter(arrow(files % count == number)) for number in range(count)]
 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads the messages that its batches name, with all that is known of them."""
+    """Reads the messages that its batches name, beside the columns that these have."""
 
     archive: Archive
     columns: tuple[str, ...]
@@ -138,8 +146,8 @@ class _Reader:
     def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows. Raises ArchiveError."""
         for batch in batches:
-            known = pa.Table.from_batches([batch])
-            for rows in read_beside(self.archive, known, self.columns):
+            messages = pa.Table.from_batches([batch])
+            for rows in read_beside(self.archive, messages, self.columns):
                 in_schema = rows.select(self.schema.names).cast(self.schema)
                 yield from in_schema.to_batches(_BATCH_ROWS)
 

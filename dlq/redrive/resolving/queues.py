@@ -34,23 +34,27 @@ def find_queues(
         InputError: ``--parked-queue-url`` is no queue URL, or SQS does not describe the operator's
             destination.
     """
-    main, parked = request.destination, request.parked_queue_url
+    main_url = request.destination
+    parked_url = request.parked_queue_url
     option = "--to-queue-url" if request.to_queue_url else "--main-queue-url"
-    given = require_queue(option, main, make_client)
-    if parked is not None:
-        require_queue_url("--parked-queue-url", parked)
-    dead_letters = given.dead_letter_url
-    sources, is_shared = _sources(main, dead_letters, parked, make_client)
-    destinations = {main: given}
+    main_queue = require_queue(option, main_url, make_client)
+    if parked_url is not None:
+        require_queue_url("--parked-queue-url", parked_url)
+
+    dlq_url = main_queue.dead_letter_url
+    sources, is_shared = _sources(main_url, dlq_url, parked_url, make_client)
+    destinations = {main_url: main_queue}
     if not request.to_queue_url:
-        destinations |= {queue.url: queue for queue in _described(sources, make_client)}
+        for queue in _described(sources, make_client):
+            destinations[queue.url] = queue
+
     queues = Queues(
-        destination=main,
-        parked=parked,
+        destination=main_url,
+        parked=parked_url,
         is_named=bool(request.to_queue_url),
         sources={QueueAddress.from_url(url).name: url for url in destinations},
-        dead_letter_queue=QueueAddress.from_url(dead_letters).name if dead_letters else None,
-        max_message_bytes=_least_size(destinations.values(), parked, make_client),
+        dead_letter_queue=QueueAddress.from_url(dlq_url).name if dlq_url else None,
+        max_message_bytes=_least_size(destinations.values(), parked_url, make_client),
         is_shared=is_shared,
         includes_foreign=request.include_foreign,
     )
@@ -58,36 +62,59 @@ def find_queues(
 
 
 def _sources(
-    main: str, dead_letters: str | None, parked: str | None, make_client: ClientFactory
+    main_url: str, dlq_url: str | None, parked_url: str | None, make_client: ClientFactory
 ) -> tuple[list[str], bool]:
-    """Return the other queues whose messages may be parked where *main*'s are; and if there may be.
+    """Return the other queues whose messages may be parked where those of *main_url* are.
 
-    There may be some although none is known, where SQS does not let us ask.
+    Return also whether there may be such queues: some may exist although none is known, where SQS
+    does not let us ask.
     """
-    if dead_letters is None:
+    if dlq_url is None:
         return [], False
-    home = QueueAddress.from_url(main)
-    own = {home, QueueAddress.from_url(dead_letters)}
-    feeding = {QueueAddress.from_url(dead_letters): dead_letters}
-    answers = [] if parked is None else [dead_letter_sources(parked, make_client)]
-    feeding |= (answers and answers[0]) or {}
-    answers += [dead_letter_sources(url, make_client) for url in feeding.values()]
-    found = {address: url for one in answers for address, url in (one or {}).items()}
-    urls = [
-        found[address]
-        for address in sorted(found.keys() - own - feeding.keys(), key=lambda one: one.name)
-        if address.account_id == home.account_id
-    ]
-    return urls, None in answers or not found.keys() <= own
+
+    main_address = QueueAddress.from_url(main_url)
+    dlq_address = QueueAddress.from_url(dlq_url)
+    sources: dict[QueueAddress, str] = {}
+    is_refused = False
+
+    # The queues whose messages may reach the parked queue: the DLQ, and others that feed it.
+    dead_letter_queues = {dlq_address: dlq_url}
+    if parked_url is not None:
+        feeding = dead_letter_sources(parked_url, make_client)
+        if feeding is None:
+            is_refused = True
+        else:
+            dead_letter_queues |= feeding
+            sources |= feeding
+
+    for url in dead_letter_queues.values():
+        feeding = dead_letter_sources(url, make_client)
+        if feeding is None:
+            is_refused = True
+        else:
+            sources |= feeding
+
+    own = {main_address, dlq_address}
+    others = sources.keys() - own - dead_letter_queues.keys()
+    urls: list[str] = []
+    for address in sorted(others, key=lambda address: address.name):
+        if address.account_id == main_address.account_id:
+            urls.append(sources[address])
+    return urls, is_refused or not sources.keys() <= own
 
 
 def _least_size(
-    destinations: Collection[Queue], parked: str | None, make_client: ClientFactory
+    destinations: Collection[Queue], parked_url: str | None, make_client: ClientFactory
 ) -> int:
     """Return the smallest MaximumMessageSize of destinations, their DLQs and the parked queue."""
-    others = {parked, *(one.dead_letter_url for one in destinations)} - {None}
-    known = [*destinations, *_described(map(str, others), make_client)]
-    return min(int(one.attributes.get("MaximumMessageSize", MAX_MESSAGE_BYTES)) for one in known)
+    other_urls = {queue.dead_letter_url for queue in destinations}
+    other_urls.add(parked_url)
+    others = _described(filter(None, other_urls), make_client)
+
+    sizes: list[int] = []
+    for queue in (*destinations, *others):
+        sizes.append(int(queue.attributes.get("MaximumMessageSize", MAX_MESSAGE_BYTES)))
+    return min(sizes)
 
 
 def _described(urls: Iterable[str], make_client: ClientFactory) -> Iterator[Queue]:

@@ -188,10 +188,12 @@ class ChunkSender:
         while first < len(items):
             if not self.signals.may_go_on():
                 return
+
             part = self._next_part(items[first:])
-            end = first + len(part)
             work = [planned.item for planned in part if planned.disposition is None]
+            end = first + len(part)
             claim_end = CHUNK_END if end == len(items) else end
+
             if not work:
                 settled = _merged(part, ())
                 self._block_groups(settled)
@@ -209,6 +211,7 @@ class ChunkSender:
                     return
                 end = min(attempt.claim.end, len(items))
                 yield self._recorded(items[first:end], attempt)
+
             first = end
 
     def _next_part(self, left: Sequence[Item]) -> list[_Planned]:
@@ -265,6 +268,7 @@ class ChunkSender:
                 digests[item.message_id] = edits[item.group_id].digest
             if item.sent_at:
                 sent_times.append(sent_text(item.sent_at))
+
         # A span that lacks a message would say that it is not in it.
         has_all_times = len(sent_times) == len(work)
         return Claim(
@@ -288,6 +292,7 @@ class ChunkSender:
             answers: Mapping[str, SendResult] = {item.message_id: NotSent() for item in work}
         else:
             answers = self._send(work)
+
         time = timestamp(self.now_seconds())
         results = [self._result(item, answers.get(item.message_id), time) for item in work]
         try:
@@ -313,15 +318,16 @@ class ChunkSender:
         return result(Disposition.DISCARDED)
 
     def _is_closing(self) -> bool:
-        """Whether somebody closes this run, so that he may not have seen the claim made just now.
+        """Return whether another run closes this one, and may have missed the claim made just now.
 
-        That is so, too, if nobody can tell.
+        Return true, too, if the ledger cannot be read.
         """
         try:
             is_closing = self.ledger.is_closing()
         except ArchiveError as error:
             self.signals.stop(Stop(StopCause.ARCHIVE, str(error)))
             return True
+
         if is_closing:
             why = "another run has closed this one, which seemed dead"
             self.signals.stop_task(Stop(StopCause.LOCK_LOST, why))
@@ -330,18 +336,24 @@ class ChunkSender:
     def _send(self, work: Sequence[Item]) -> Mapping[str, SendResult]:
         began_at = self.now_seconds()
         queue = self.queue_until(began_at + _CALLS_SECONDS)
-        until = began_at + _ANSWERS_SECONDS
+        until_seconds = began_at + _ANSWERS_SECONDS
+
         groups: defaultdict[str, list[Shipment]] = defaultdict(list)
         for item in work:
             if item.disposition == Disposition.SEND:
                 entry = self.context.entry(item.message, item.group_id)
                 groups[self._group_of(item)].append(Shipment(item.message_id, queue, entry))
-        return send_groups(groups.values(), self.executor, lambda: until - self.now_seconds())
+
+        return send_groups(
+            groups.values(), self.executor, lambda: until_seconds - self.now_seconds()
+        )
 
     def _group_of(self, item: Item) -> str:
-        """What must arrive in order: a FIFO message group; elsewhere each message by itself."""
-        group = item.message.message_group_id
-        return item.message_id if group is None or not self.context.to_fifo else group
+        """Return the name of what must arrive in order: a FIFO message group, or one message."""
+        message_group = item.message.message_group_id
+        if message_group is None or not self.context.to_fifo:
+            return item.message_id
+        return message_group
 
     def _block_groups(self, settled: Iterable[Settled]) -> None:
         for message in settled:
@@ -349,7 +361,7 @@ class ChunkSender:
                 self._blocked_groups.add(self._group_of(message.item))
 
     def _blocks_group(self, item: Item, disposition: Disposition) -> bool:
-        """Whether later messages of its FIFO message group must not go after this one."""
+        """Return whether later messages of its FIFO message group must wait for this one."""
         is_discard = item.disposition == Disposition.DISCARD
         return self.context.to_fifo and not is_discard and disposition.blocks_group
 
@@ -376,31 +388,42 @@ class SendTask:
         ``disposition``, ``POSITION`` and ``TASK``; others do not matter. What is not counted was
         not reached. ``read_settled`` reads the rows. Never raises for what SQS or the archive does.
         """
-        rows = (row for batch in batches for row in batch.to_pylist())
-        first = next(rows, None)
-        if first is None:
+        rows = _rows(batches)
+        first_row = next(rows, None)
+        if first_row is None:
             return
-        context, task = self.context, first[TASK]
+
+        context = self.context
+        task = first_row[TASK]
         marker = stop_marker(context.plan_id, context.run_id, self.stage)
         signals = StopSignals(self.archive, marker, context.lock, is_abandoned=STOPPED.get())
         folder = progress_folder(context, self.stage)
         counts = _Counts(self.archive, f"{folder}/task-{task:05d}.json")
+
         if self._may_start(signals):
+            chunks = self._chunks(chain([first_row], rows))
             window = None if self.windows is None else self.windows[task]
-            of_chunks = groupby(chain([first], rows), lambda row: (row["unit"], row["chunk"]))
-            chunks = (
-                # A stage has messages of its own, in chunks of its own.
-                (f"{self.stage}.{unit}", chunk, [_item(row, context.editor) for row in of_chunk])
-                for (unit, chunk), of_chunk in of_chunks
-            )
             limiter = RateLimiter(window, waits_first=context.limit.per_minute is not None)
             with ThreadPoolExecutor(CONCURRENT_CALLS, "send") as executor:
-                for settled in self._sender(signals, limiter, executor).settle_all(chunks):
+                sender = self._sender(signals, limiter, executor)
+                for settled in sender.settle_all(chunks):
                     counts.add(settled)
+
         rows_settled = settled_rows(counts.tallies(), signals.stopped_by)
         yield pa.RecordBatch.from_pylist(rows_settled, schema=SETTLED)
 
+    def _chunks(
+        self, rows: Iterable[Mapping[str, Any]]
+    ) -> Iterator[tuple[str, int, Sequence[Item]]]:
+        """Yield the unit, the number and the items of each chunk, made when it is reached."""
+        rows_by_chunk = groupby(rows, lambda row: (row["unit"], row["chunk"]))
+        for (unit, chunk), rows_of_chunk in rows_by_chunk:
+            items = [_item(row, self.context.editor) for row in rows_of_chunk]
+            # A stage has messages of its own, in chunks of its own.
+            yield f"{self.stage}.{unit}", chunk, items
+
     def _may_start(self, signals: StopSignals) -> bool:
+        """Check the archive, and wait where an earlier attempt counts against the rate."""
         if self.context.probe:
             try:
                 self.context.probe.check(self.archive)
@@ -408,6 +431,7 @@ class SendTask:
                 # A claim on this machine's own disk would keep nobody else from sending, and a stop
                 # marker would reach nobody.
                 signals.stop_task(Stop(StopCause.ARCHIVE, str(error)))
+
         if ATTEMPT.get() > 1 and self.windows is not None:
             # What the attempt before this one sent last still counts against the rate.
             signals.wait(WINDOW_SECONDS)
@@ -416,13 +440,25 @@ class SendTask:
     def _sender(
         self, signals: StopSignals, limiter: RateLimiter, executor: Executor
     ) -> ChunkSender:
-        url, is_fifo = self.context.destination, self.context.to_fifo
-        queue, errors = SqsQueue(self.make_sender(url), url, tries_once=True), GlobalErrorDetector()
+        url = self.context.destination
+        sqs_queue = SqsQueue(self.make_sender(url), url, tries_once=True)
+        errors = GlobalErrorDetector()
+
+        def queue_until(until_seconds: float) -> RateLimitedQueue:
+            return RateLimitedQueue(
+                queue=sqs_queue,
+                signals=signals,
+                limiter=limiter,
+                errors=errors,
+                until_seconds=until_seconds,
+                now_seconds=time.time,
+                uniform=random.uniform,
+                is_fifo=self.context.to_fifo,
+            )
+
         return ChunkSender(
+            queue_until=queue_until,
             claim_messages=lambda: limiter.claim_messages,
-            queue_until=lambda until: RateLimitedQueue(
-                *(queue, signals, limiter, errors, until, time.time, random.uniform), is_fifo
-            ),
             executor=executor,
             ledger=Ledger(self.archive, self.context.plan_id, self.context.run_id),
             context=self.context,
@@ -431,14 +467,26 @@ class SendTask:
         )
 
 
-def _item(row: dict[str, Any], editor: Editor) -> Item:
+def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+    for batch in batches:
+        yield from batch.to_pylist()
+
+
+def _item(row: Mapping[str, Any], editor: Editor) -> Item:
     disposition = row["disposition"]
     try:
         message = editor.message(row) if disposition == Disposition.SEND else from_row(row)
     except EditError:
         # Resolving the plan found no fault, so an expression gave another value now: leave it.
-        message, disposition = from_row(row), Disposition.EDIT_FAILED
-    return Item(row["group_id"], disposition, message, row["drain_id"], row["sent_at"])
+        message = from_row(row)
+        disposition = Disposition.EDIT_FAILED
+    return Item(
+        group_id=row["group_id"],
+        disposition=disposition,
+        message=message,
+        drain_id=row["drain_id"],
+        sent_at=row["sent_at"],
+    )
 
 
 class _Counts:
@@ -489,8 +537,14 @@ def read_settled(rows: Iterable[Mapping[str, Any]]) -> tuple[list[Tally], list[S
         if row[STOP_CAUSE]:
             stops.append(Stop(StopCause(row[STOP_CAUSE]), row["detail"]))
             continue
-        values = {name: value for name, value in row.items() if name != STOP_CAUSE}
-        tallies.append(Tally(**{**values, "examples": tuple(row["examples"])}))
+        tally = Tally(
+            group_id=row["group_id"],
+            disposition=row["disposition"],
+            count=row["count"],
+            detail=row["detail"],
+            examples=tuple(row["examples"]),
+        )
+        tallies.append(tally)
     return tallies, stops
 
 
