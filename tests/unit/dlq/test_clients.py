@@ -38,10 +38,10 @@ def test_all_sources_of_a_dlq_are_found_over_several_pages() -> None:
     for number in range(1001):
         ModelQueue(front, f"main-{number}", RedrivePolicy=policy)
 
-    found = dead_letter_sources(dlq.url, lambda _: client_for(front))
+    sources = dead_letter_sources(dlq.url, lambda _: client_for(front))
 
-    assert found is not None
-    assert len(found) == 1001
+    assert sources is not None
+    assert len(sources) == 1001
 
 
 def test_wrong_queue_url_is_named_with_its_option() -> None:

@@ -26,12 +26,12 @@ def options_of(**changes: Any) -> argparse.Namespace:
 
 
 def test_an_archive_is_enough(tmp_path: Path) -> None:
-    found = verb.console_of(options_of(archive=str(tmp_path), masks=["body.name"]))
+    console = verb.console_of(options_of(archive=str(tmp_path), masks=["body.name"]))
 
-    assert found.archive.root == str(tmp_path)
-    assert found.values == {}
-    assert found.masks.hides("body.name")
-    assert not found.is_unmasked
+    assert console.archive.root == str(tmp_path)
+    assert console.values == {}
+    assert console.masks.hides("body.name")
+    assert not console.is_unmasked
 
 
 def test_the_environment_names_an_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +64,8 @@ def test_an_archive_that_does_not_exist_is_named(
 
 
 def test_nobody_else_can_read_the_file_with_the_address() -> None:
-    session, modes = Session(port=1), list[int]()
+    session = Session(port=1)
+    modes: list[int] = []
 
     def look(address: str) -> None:
         file = Path(urlsplit(address).path)
@@ -142,8 +143,8 @@ def test_a_command_is_quoted_as_a_shell_reads_it(tmp_path: Path) -> None:
 
 def test_nothing_is_loaded_from_elsewhere() -> None:
     for name, content in assets().items():
-        for word in (b"http://", b"https://", b"//unpkg", b"@import", b"url(http"):
-            places = content.split(word)[1:]
+        for beginning in (b"http://", b"https://", b"//unpkg", b"@import", b"url(http"):
+            places = content.split(beginning)[1:]
             # The name of a namespace, and where uPlot's comment says that it is from.
-            known = (b"www.w3.org/", b"github.com/leeoniya/uPlot ")
-            assert all(one.startswith(known) for one in places), (name, word)
+            allowed = (b"www.w3.org/", b"github.com/leeoniya/uPlot ")
+            assert all(place.startswith(allowed) for place in places), (name, beginning)

@@ -99,15 +99,15 @@ def test_every_id_of_a_dead_letter_leads_to_its_whole_history(
 
     assert history.first_ids == ("first",)
     assert [copy.message_id for copy in history.copies] == ["copy-1", "copy-2"]
-    one, two = history.copies
-    assert (one.state, two.state) == ("sent", "in_doubt")
-    assert one.drain_ids == ("d-1", "d-2")
-    assert [entry.outcome for entry in one.entries] == ["failed", "sent"]
-    assert [entry.detail for entry in one.entries] == ["InternalError", ""]
-    assert one.entries[1].new_message_id == "copy-1b"
-    assert (one.entries[1].who, one.entries[1].reason) == ("me@here", "it is fixed")
-    assert [entry.outcome for entry in two.entries] == [None]
-    assert two.redriven_by == "p-1"
+    first, second = history.copies
+    assert (first.state, second.state) == ("sent", "in_doubt")
+    assert first.drain_ids == ("d-1", "d-2")
+    assert [entry.outcome for entry in first.entries] == ["failed", "sent"]
+    assert [entry.detail for entry in first.entries] == ["InternalError", ""]
+    assert first.entries[1].new_message_id == "copy-1b"
+    assert (first.entries[1].who, first.entries[1].reason) == ("me@here", "it is fixed")
+    assert [entry.outcome for entry in second.entries] == [None]
+    assert second.redriven_by == "p-1"
 
 
 @pytest.mark.parametrize("start", ["copy-", "firs"])
@@ -321,12 +321,14 @@ def test_body_stays_as_it_is_and_the_line_is_one_line_of_printable_ascii(body: s
 def test_file_that_exists_is_not_overwritten_and_a_link_to_none_is_not_followed(
     tmp_path: Path,
 ) -> None:
-    path, link = tmp_path / "out.jsonl", tmp_path / "link"
+    path = tmp_path / "out.jsonl"
+    link = tmp_path / "link"
     path.write_text("kept")
     link.symlink_to(tmp_path / "elsewhere")
 
-    for one in (path, link):
-        with pytest.raises(InputError, match="File exists; nothing was written"), opened(str(one)):
+    for existing in (path, link):
+        refused = pytest.raises(InputError, match="File exists; nothing was written")
+        with refused, opened(str(existing)):
             pass
 
     assert path.read_text() == "kept"
@@ -373,7 +375,8 @@ def test_export_writes_the_messages_of_one_group_oldest_first(
     orders = [parked_orders.order(n, SentTimestamp=str(10**12 - n)) for n in range(6)]
     other = context(reason="too_old", source_queue="orders")
     archive = parked_orders.archived(tmp_path, [*orders, message("m-other", "{}", other)])
-    group = next(one.group_id for one in parked_orders.plan_of(archive).groups if one.count == 6)
+    groups = parked_orders.plan_of(archive).groups
+    group = next(group.group_id for group in groups if group.count == 6)
     argv = ["show", "--archive", archive.root, group]
 
     everything = tmp_path / "all.jsonl"
@@ -381,8 +384,8 @@ def test_export_writes_the_messages_of_one_group_oldest_first(
     assert "wrote 6 of 6 messages" in capsys.readouterr().out
     assert stat.S_IMODE(everything.stat().st_mode) == 0o600
     lines = exported(everything)
-    assert [line["message_id"] for line in lines] == [one.message_id for one in orders[::-1]]
-    assert [line["body"] for line in lines] == [one.body for one in orders[::-1]]
+    assert [line["message_id"] for line in lines] == [order.message_id for order in orders[::-1]]
+    assert [line["body"] for line in lines] == [order.body for order in orders[::-1]]
     assert {line["group_id"] for line in lines} == {group}
 
     assert main([*argv, "--out", "-", "--limit", "2"]) == 0

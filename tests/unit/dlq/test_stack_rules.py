@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dlq.aws.clients import Queue
-from dlq.stack.rules import Installation, Severity, TriggerFacts, examine
+from dlq.stack.rules import Finding, Installation, Severity, TriggerFacts, examine
 from dlq_replay.settings import ReplaySettings
 from tests.support.builders import environment, queue_arn, queue_url
 from tests.support.golden import assert_stored, stored_rows
@@ -142,8 +142,10 @@ CHANGES: dict[str, dict[str, Any]] = {
         "unknown": ("recursion: AccessDenied",),
     },
     **{
-        f"another reader of {of}": {"other_readers": (replace(OTHER, source_arn=queue_arn(of)),)}
-        for of in ("dlq", "parked")
+        f"another reader of {name}": {
+            "other_readers": (replace(OTHER, source_arn=queue_arn(name)),)
+        }
+        for name in ("dlq", "parked")
     },
     "no right to send": {"denied_sends": ("main",)},
     "a table or log group that is not there": {"missing": ("/shop/orders",)},
@@ -181,13 +183,17 @@ FAULTY: dict[str, Installation] = {
 }
 
 
+def shown(finding: Finding) -> str:
+    return f"{finding.severity} {finding.subject}: {finding.fault}\n  to do: {finding.fix}"
+
+
 @stored_rows("stack_rules", FAULTY)
 def test_findings_are_those_that_are_stored(name: str) -> None:
     """What is broken comes first, and what could not be found out last."""
     findings = examine(FAULTY[name])
 
-    assert all(one.fix for one in findings if one.severity is not Severity.UNKNOWN)
-    lines = (f"{one.severity} {one.subject}: {one.fault}\n  to do: {one.fix}" for one in findings)
+    assert all(finding.fix for finding in findings if finding.severity is not Severity.UNKNOWN)
+    lines = [shown(finding) for finding in findings]
     assert_stored("stack_rules", name, "".join(f"{line}\n" for line in lines))
 
 

@@ -108,10 +108,10 @@ def test_a_limit_of_1_becomes_full_when_the_consumer_works(
 ) -> None:
     """By the last five complete minutes since it was set."""
     numbers = LIMITED | counts("n", arrived, range(NEWEST - 4, NEWEST + 1))
-    found = judged(numbers, deleted(60, now, 5))
+    judgment = judged(numbers, deleted(60, now, 5))
 
-    assert found["limit"] == max(limit, 1 if limit == 1 else found["full"])
-    assert ("silent_since" in found) is (now == 0)
+    assert judgment["limit"] == max(limit, 1 if limit == 1 else judgment["full"])
+    assert ("silent_since" in judgment) is (now == 0)
 
 
 FEW = counts("n", 2, range(MINUTE - 20, MINUTE + 1)) | {f"b{MINUTE}": 9}
@@ -203,9 +203,9 @@ def late(minutes: int) -> dict[int, int]:
 def test_a_judgment(
     numbers: dict[str, int], metric: dict[int, int], expected: dict[str, int | None]
 ) -> None:
-    found = judged(numbers, metric)
+    judgment = judged(numbers, metric)
 
-    assert {name: found.get(name) for name in expected} == expected
+    assert {name: judgment.get(name) for name in expected} == expected
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_on_fifo_a_limit_is_set_after_five_minutes(
 
 
 @pytest.mark.parametrize(
-    ("deleted", "active", "known"),
+    ("deleted", "active", "expected"),
     [
         ({1: 5}, [1, 2, 3], {1: 5, 2: 0, 3: 0}),
         ({1: 5, 2: 0, 3: 0}, [1, 2, 3], {1: 5, 2: 0, 3: 0}),
@@ -290,9 +290,9 @@ def test_on_fifo_a_limit_is_set_after_five_minutes(
     ],
 )
 def test_a_minute_that_is_missing_is_not_a_minute_of_0(
-    deleted: dict[int, int], active: list[int], known: dict[int, int]
+    deleted: dict[int, int], active: list[int], expected: dict[int, int]
 ) -> None:
-    assert known_minutes(deleted, active) == known
+    assert known_minutes(deleted, active) == expected
 
 
 @pytest.mark.parametrize(
@@ -454,10 +454,10 @@ def test_one_worker_a_minute_judges_where_there_is_a_need(
 
 
 def test_old_counters_go() -> None:
-    kept = {f"n{MINUTE - 63}": 1, f"g{MINUTE - 3}": 1, "limit": 1, "name": 1}
+    fresh = {f"n{MINUTE - 63}": 1, f"g{MINUTE - 3}": 1, "limit": 1, "name": 1}
     old = {f"n{MINUTE - 64}": 1, f"b{MINUTE - 99}": 1, f"x{MINUTE - 64}": 1, f"g{MINUTE - 4}": 1}
 
-    assert BreakerView({}, NOW).stale(kept | old) == old.keys()
+    assert BreakerView({}, NOW).stale(fresh | old) == old.keys()
 
 
 @pytest.mark.parametrize(

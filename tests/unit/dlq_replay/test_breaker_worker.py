@@ -74,12 +74,12 @@ def letter(name: str, count: int = 0, *, held: int | None = None, **system: Any)
 
 
 def fates(outcome: BatchOutcome) -> list[str]:
-    return [type(one.fate).__name__ for one in outcome.outcomes]
+    return [type(step.fate).__name__ for step in outcome.outcomes]
 
 
 def report(outcome: BatchOutcome) -> BreakerReport:
-    (one,) = outcome.breakers.values()
-    return one
+    (only_report,) = outcome.breakers.values()
+    return only_report
 
 
 def test_arrivals_and_returns_are_counted_in_the_minute_in_which_they_come() -> None:
@@ -141,7 +141,8 @@ def test_on_fifo_a_copy_is_counted_at_its_first_look() -> None:
 
 def fifo_letter(name: str, moved_seconds: int, count: int = 0, **system: Any) -> Message:
     system = {"ApproximateReceiveCount": "6", "MessageGroupId": name, **system}
-    source, moved = queue_arn("main.fifo"), str(moved_seconds * 1000)
+    source = queue_arn("main.fifo")
+    moved = str(moved_seconds * 1000)
     return letter(name, count, DeadLetterQueueSourceArn=source, SentTimestamp=moved, **system)
 
 
@@ -186,7 +187,7 @@ def test_under_a_limit_of_1_one_goes_a_minute_and_the_others_are_held() -> None:
     # No attempt of its own: the counter stays.
     assert worker.main.sent[0].attributes[next(iter(counter("2")))].value == "2"
     assert context_of(worker.main.sent[0]).held_seconds == NOW
-    assert [context_of(one).held_seconds for one in worker.dlq.sent] == [NOW, NOW]
+    assert [context_of(entry).held_seconds for entry in worker.dlq.sent] == [NOW, NOW]
     assert worker.table.numbers[f"x{MINUTE}"] == 3
     assert fates(worker.later(5).replay(letter("d", 2))) == ["Hold"]
     assert fates(worker.later(60).replay(letter("e", 2))) == ["Replay"]
@@ -227,7 +228,8 @@ def test_one_worker_a_minute_reads_the_metric_and_sets_the_limit() -> None:
     table = FakeBreaker(
         numbers=dict.fromkeys((f"n{minute}" for minute in range(MINUTE - 9, MINUTE)), 60)
     )
-    first, second = Worker(table, deleted=silent), Worker(table, deleted=silent)
+    first = Worker(table, deleted=silent)
+    second = Worker(table, deleted=silent)
     outcome = first.replay(*(letter(f"m-{n}", 1) for n in range(5)))
     second.replay(*(letter(f"o-{n}", 1) for n in range(5)))
 
@@ -251,7 +253,7 @@ def test_a_batch_of_one_queue_says_whether_another_of_the_dlq_is_limited() -> No
     worker.replayer = replace(worker.replayer, breakers=breakers)
 
     def are_low() -> list[bool | None]:
-        return [one.is_low for one in worker.replay(letter("a")).breakers.values()]
+        return [report.is_low for report in worker.replay(letter("a")).breakers.values()]
 
     assert are_low() == [False, True]
     worker.later(29)
@@ -285,8 +287,8 @@ def test_a_metric_that_cannot_be_read_is_told_once_a_minute_and_changes_nothing(
     outcomes = [worker.later(61 * n).replay(*letters) for n in range(2)]
     outcomes += [worker.later(5).replay(*letters)]
 
-    assert [bool(report(one).fault) for one in outcomes] == [True, True, False]
-    assert {fate for one in outcomes for fate in fates(one)} == {"Replay"}
+    assert [bool(report(outcome).fault) for outcome in outcomes] == [True, True, False]
+    assert {name for outcome in outcomes for name in fates(outcome)} == {"Replay"}
     assert worker.table.numbers["unread_since"] == NOW
 
     worker.deleted = dict.fromkeys(range(MINUTE - 130, MINUTE + 3), 60)
@@ -301,7 +303,7 @@ def test_a_table_that_fails_is_as_without_a_breaker_after_a_minute() -> None:
 
     assert fates(worker.later(30).replay(letter("b", 1))) == ["Hold"]
     outcomes = [worker.later(31).replay(letter("c", 1)), worker.later(1).replay(letter("d", 1))]
-    assert [fates(one) for one in outcomes] == [["Replay"], ["Replay"]]
+    assert [fates(outcome) for outcome in outcomes] == [["Replay"], ["Replay"]]
     assert report(outcomes[0]).fault is None, "told 31 seconds ago"
 
 
@@ -312,10 +314,10 @@ def test_writes_that_fail_are_dropped_and_end_the_breaker_after_a_minute() -> No
 
     worker = on(SILENT | {f"g{MINUTE}": 1, f"g{MINUTE + 1}": 1})
     worker.table.faults = fail
-    found = [worker.later(6).replay(letter(f"m-{n}", 1)) for n in range(12)]
+    outcomes = [worker.later(6).replay(letter(f"m-{n}", 1)) for n in range(12)]
 
-    assert fates(found[0]) == ["Hold"]
-    assert fates(found[-1]) == ["Replay"]
+    assert fates(outcomes[0]) == ["Hold"]
+    assert fates(outcomes[-1]) == ["Replay"]
     worker.table.faults = lambda _: None
     worker.later(6).replay(letter("z", 1))
     assert worker.table.numbers.get(f"b{MINUTE + 1}", 0) <= 2

@@ -238,14 +238,12 @@ OF_INVOICES = [
     ),
 ]
 FIRST = Replay(1, 4)
-FOREIGN, EXHAUSTED, INVALID, TOO_OLD, NO_ROOM, STEP = (
-    Park(ParkReason.FOREIGN_SOURCE),
-    Park(ParkReason.ATTEMPTS_EXHAUSTED),
-    Park(ParkReason.INVALID_COUNTER),
-    Park(ParkReason.TOO_OLD),
-    Park(ParkReason.NO_ROOM),
-    Park(ParkReason.REDRIVE_STEP),
-)
+FOREIGN = Park(ParkReason.FOREIGN_SOURCE)
+EXHAUSTED = Park(ParkReason.ATTEMPTS_EXHAUSTED)
+INVALID = Park(ParkReason.INVALID_COUNTER)
+TOO_OLD = Park(ParkReason.TOO_OLD)
+NO_ROOM = Park(ParkReason.NO_ROOM)
+STEP = Park(ParkReason.REDRIVE_STEP)
 CANARY = message(
     attributes=context(plan_id="p", in_step=True), DeadLetterQueueSourceArn=queue_arn("main")
 )

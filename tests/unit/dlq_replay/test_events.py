@@ -7,7 +7,7 @@ from dlq_replay.wire.message import UnreadableRecord, read_event
 from tests.support.builders import lambda_record, message
 
 LETTERS = [message("a"), message("b")]
-RECORDS = [lambda_record(one) for one in LETTERS]
+RECORDS = [lambda_record(letter) for letter in LETTERS]
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,9 @@ class FakeClient:
     def __init__(
         self, leaves: Sequence[int] = (), fails_at: int | None = None, error: Any = None
     ) -> None:
-        self.leaves, self.fails_at, self.error = list(leaves), fails_at, error
+        self.leaves = list(leaves)
+        self.fails_at = fails_at
+        self.error = error
         self.items: dict[str, Any] = {}
         self.calls: list[int] = []
 
@@ -73,7 +75,7 @@ def table_of(client: FakeClient, step_seconds: float = 0.0) -> tuple[FailureTabl
 
 def filled(number: int, **behaviour: Any) -> FakeClient:
     client = FakeClient(**behaviour)
-    client.items = {one.message_id: one.to_item() for one in failures(number)}
+    client.items = {failure.message_id: failure.to_item() for failure in failures(number)}
     return client
 
 
@@ -107,17 +109,17 @@ def test_unprocessed_reads_are_tried_again_and_given_up() -> None:
     impatient, _ = table_of(filled(150, leaves=[40] * 9))
 
     assert len(patient.find(ids(150))[0]) == 150
-    found, fault = impatient.find(ids(150))
-    assert (len(found), fault) == (60, THROTTLED)
+    records, fault = impatient.find(ids(150))
+    assert (len(records), fault) == (60, THROTTLED)
 
 
 def test_a_slow_table_is_left_with_what_it_gave() -> None:
     client = filled(10 * MAX_READS)
     table, _ = table_of(client, step_seconds=BUDGET_SECONDS * 0.6)
 
-    found, fault = table.find(ids(10 * MAX_READS))
+    records, fault = table.find(ids(10 * MAX_READS))
 
-    assert (len(client.calls), len(found)) == (2, 2 * MAX_READS)
+    assert (len(client.calls), len(records)) == (2, 2 * MAX_READS)
     assert fault == "slow: stopped after 3 s"
 
 
@@ -140,8 +142,8 @@ def test_no_call_follows_one_that_failed(error: Exception, fault: str) -> None:
     reading = filled(500, fails_at=2, error=error)
     writing = FakeClient(fails_at=2, error=error)
 
-    found, said = table_of(reading)[0].find(ids(500))
+    records, reported = table_of(reading)[0].find(ids(500))
 
-    assert (len(reading.calls), len(found), said) == (3, 200, fault)
+    assert (len(reading.calls), len(records), reported) == (3, 200, fault)
     assert table_of(writing)[0].record(failures(500)) == f"450 of 500: {fault}"
     assert len(writing.calls) == 3

@@ -58,7 +58,7 @@ def test_a_text_is_masked_before_it_is_cut() -> None:
         for n in (3, 4711)
     }
 
-    assert len({one.error_message.partition(" <Job ")[0] for one in texts}) == 1
+    assert len({failure.error_message.partition(" <Job ")[0] for failure in texts}) == 1
 
 
 def test_a_failure_says_where_the_consumers_own_code_raised_it() -> None:
@@ -178,14 +178,14 @@ def fail(exception: BaseException, cause: BaseException | None) -> None:
 
 def raise_from(cause: BaseException, *texts: str, redact: Any = None) -> Failure:
     """Raise *cause*, and from it exceptions with these texts, each from the one before."""
-    found: BaseException | None = None
+    last: BaseException | None = None
     for exception in (cause, *map(CardRefusedError, texts)):
         try:
-            fail(exception, found)
+            fail(exception, last)
         except BaseException as raised:  # noqa: BLE001 - as a consumer may
-            found = raised
-    assert found is not None
-    return failure_of(found, redact=redact)
+            last = raised
+    assert last is not None
+    return failure_of(last, redact=redact)
 
 
 def test_the_innermost_cause_of_own_code_is_recorded_with_its_place() -> None:

@@ -89,20 +89,20 @@ def _may_be_empty(items: Any) -> bool:
 
 def _first(items: Any) -> Characters:
     """The characters that can begin what *items* match."""
-    found: Characters = frozenset()
+    characters: Characters = frozenset()
     for place, (kind, argument) in enumerate(items):
-        item = items[place : place + 1]
+        part = items[place : place + 1]
         if bodies := _bodies(kind, argument):
-            found = found.union(*map(_first, bodies))
+            characters = characters.union(*map(_first, bodies))
         elif kind is c.GROUPREF:
-            found |= frozenset("\\\"'")
+            characters |= frozenset("\\\"'")
         elif kind not in _WITHOUT_WIDTH:
             # Either case: a part of the pattern may not care.
             for flags in (0, re.IGNORECASE):
-                found |= frozenset(filter(compiler.compile(item, flags).fullmatch, _ALPHABET))
-        if not _may_be_empty(item):
+                characters |= frozenset(filter(compiler.compile(part, flags).fullmatch, _ALPHABET))
+        if not _may_be_empty(part):
             break
-    return found
+    return characters
 
 
 def _reach(items: Any) -> int:
@@ -120,7 +120,7 @@ def _reach(items: Any) -> int:
 
 @pytest.mark.parametrize(
     "pattern",
-    [*(one.pattern for one in PATTERNS), masks.ELEMENT, masks.OPTION, masks.SIGN],
+    [*(secret.pattern for secret in PATTERNS), masks.ELEMENT, masks.OPTION, masks.SIGN],
     ids=lambda p: p.pattern[:30],
 )
 def test_the_time_that_a_pattern_takes_grows_with_the_text_alone(pattern: re.Pattern[str]) -> None:
@@ -231,8 +231,8 @@ LONG_TOKENS = "npm_ hf_ gsk_ pypi-A sk- SG.0123456789. dapi SK 12345678:AA"
     ],
 )
 def test_what_follows_each_word_of_a_secret_is_hidden(words: str, value: str, masked: str) -> None:
-    for word in words.split():
-        assert mask_text(word + value) == masked.format(word)
+    for name in words.split():
+        assert mask_text(name + value) == masked.format(name)
 
 
 @pytest.mark.parametrize("name", AT_END_OF_WORD.replace("_", "").split())

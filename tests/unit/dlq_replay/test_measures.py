@@ -41,8 +41,11 @@ def moved(name: str = "a", source: str = "main", **fields: object) -> Message:
 
 
 def days_old(*days: int) -> list[tuple[Message, Fate]]:
-    system = (f"{NOW - one * DAY}000" for one in days)
-    return [(message(str(n), SentTimestamp=one), Failed("refused")) for n, one in enumerate(system)]
+    system = (f"{NOW - age * DAY}000" for age in days)
+    return [
+        (message(str(n), SentTimestamp=sent_at), Failed("refused"))
+        for n, sent_at in enumerate(system)
+    ]
 
 
 BATCHES: dict[str, list[tuple[Message, Fate]]] = {
@@ -204,4 +207,5 @@ def test_every_value_is_written_once_and_no_line_is_too_long() -> None:
     assert [line["DelaySeconds"] for line in lines] == parts
     assert [line.get("ReplayCount") for line in lines] == [[1], None, None]
     directives = [line["_aws"]["CloudWatchMetrics"][0] for line in lines[1:]]
-    assert [one["Name"] for each in directives for one in each["Metrics"]] == ["DelaySeconds"] * 2
+    names = [metric["Name"] for directive in directives for metric in directive["Metrics"]]
+    assert names == ["DelaySeconds"] * 2

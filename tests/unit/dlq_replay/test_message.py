@@ -45,7 +45,7 @@ def test_unreadable_received_attribute_names_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "kept"),
+    ("header", "expected"),
     [
         ("Root=1-5;Parent=a;Sampled=1;Lineage=25:1|3d:2", "Root=1-5;Parent=a;Sampled=1"),
         ("Lineage=25:1;Root=1-5", "Root=1-5"),
@@ -54,8 +54,8 @@ def test_unreadable_received_attribute_names_itself() -> None:
         ("", None),
     ],
 )
-def test_trace_header_loses_its_lineage_only(header: str, kept: str | None) -> None:
-    assert kept == message(AWSTraceHeader=header).trace_header
+def test_trace_header_loses_its_lineage_only(header: str, expected: str | None) -> None:
+    assert expected == message(AWSTraceHeader=header).trace_header
 
 
 def test_size_counts_utf8_bytes_of_body_names_types_and_values() -> None:

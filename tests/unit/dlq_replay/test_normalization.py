@@ -114,8 +114,8 @@ CODES = string.ascii_uppercase + string.digits
 
 def mixed(alphabet: str, length: int) -> st.SearchStrategy[str]:
     """Codes of letters and digits."""
-    found = st.text(alphabet, min_size=length, max_size=length)
-    return found.filter(lambda one: not (one.isalpha() or one.isdecimal()))
+    texts = st.text(alphabet, min_size=length, max_size=length)
+    return texts.filter(lambda text: not (text.isalpha() or text.isdecimal()))
 
 
 @pytest.mark.parametrize(
@@ -125,15 +125,15 @@ def mixed(alphabet: str, length: int) -> st.SearchStrategy[str]:
         mixed(CODES, 6),
         mixed(HEX, 7),
         mixed(HEX, 40),
-        mixed(string.ascii_letters + string.digits, 20).map(lambda one: f"7{one}"),
+        mixed(string.ascii_letters + string.digits, 20).map(lambda text: f"7{text}"),
         st.binary(min_size=18, max_size=18).map(lambda b: "aA1" + base64.b64encode(b).decode()),
     ],
     ids=["uuid", "booking code", "short hex", "sha1", "nanoid", "base64"],
 )
 def test_ids_are_known_by_their_shape(ids: st.SearchStrategy[str]) -> None:
     @given(ids)
-    def law(one: str) -> None:
-        assert mask_error(f"order {one} could not be booked") == "order <id> could not be booked"
+    def law(text: str) -> None:
+        assert mask_error(f"order {text} could not be booked") == "order <id> could not be booked"
 
     law()
 

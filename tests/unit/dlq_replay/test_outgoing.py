@@ -86,7 +86,8 @@ LETTERS = {
 
 
 def copies_of(letter: Message) -> dict[str, SendEntry]:
-    rules, fifo = policy(), policy(main="main.fifo")
+    rules = policy()
+    fifo = policy(main="main.fifo")
     return {
         "replay": replay_entry(letter, 1, 30, NOW, rules),
         # A timer of 0 overrides the queue's own.
@@ -183,7 +184,9 @@ def test_redrive_deduplication_id_is_hashed_above_128_characters(
 
 def test_no_context_of_a_copy_is_larger_than_1024_bytes() -> None:
     """Whatever a producer wrote there; in JSON a quote has two bytes."""
-    quotes, ids, moment = '"' * 128, "i" * 128, SECONDS_MAX
+    quotes = '"' * 128
+    ids = "i" * 128
+    moment = SECONDS_MAX
     wide = {"v": 1, "id": ids, "plan": ids, "src": "q" * 80, "t0": moment, "held": moment}
     marks = {"h": body_digest(BODY), "g": ids, "back": 1, "step": 1}
     made = json.dumps({**wide, **marks}, separators=(",", ":"))
@@ -210,7 +213,8 @@ def test_no_context_of_a_copy_is_larger_than_1024_bytes() -> None:
 
 def test_a_code_and_a_place_outlive_the_text_of_their_error() -> None:
     """Beside fields as wide as we and SQS make them."""
-    ids, moment = "m" * 100, SECONDS_MAX
+    ids = "m" * 100
+    moment = SECONDS_MAX
     carried = context(
         first_id=ids,
         first_seen_seconds=moment,
@@ -227,8 +231,8 @@ def test_a_code_and_a_place_outlive_the_text_of_their_error() -> None:
         arrived = context_of(parked)
 
         assert arrived.error is not None
-        kept = replace(error, message=arrived.error.message)
-        assert arrived.error == kept
+        expected = replace(error, message=arrived.error.message)
+        assert arrived.error == expected
         # In JSON a backslash has two bytes; the analysis reads 40 fewer.
         assert KEPT_ERROR_BYTES - 40 <= 2 * len(arrived.error.message) < 400
         assert arrived.last_id == ids

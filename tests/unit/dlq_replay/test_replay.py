@@ -46,12 +46,12 @@ def play(
 
 
 def fates(outcome: BatchOutcome) -> dict[str, Fate]:
-    return {one.message_id: one.fate for one in outcome.outcomes}
+    return {step.message_id: step.fate for step in outcome.outcomes}
 
 
 def failures(outcome: BatchOutcome) -> set[str]:
     response = outcome.to_partial_batch_response()
-    return {item["itemIdentifier"] for item in response["batchItemFailures"]}
+    return {failure["itemIdentifier"] for failure in response["batchItemFailures"]}
 
 
 def grouped(name: str, count: str | None = None) -> Message:
@@ -69,7 +69,8 @@ def three(count: str = "0") -> list[Message]:
     return [message(i, body=i.upper(), attributes=counter(count)) for i in "abc"]
 
 
-STANDARD, FIFO = policy(), policy(main="main.fifo")
+STANDARD = policy()
+FIFO = policy(main="main.fifo")
 HOURS = policy(rate_seconds=7200, cap_seconds=86_400)
 FIFO_HOURS = policy(main="main.fifo", rate_seconds=7200, cap_seconds=86_400)
 LOST = InDoubt("ReadTimeoutError")
@@ -132,13 +133,13 @@ BATCHES = {
 def test_batch_ends_as_it_is_stored(name: str) -> None:
     outcome, queues = play(BATCHES[name])
 
-    lines = [f"{one.message_id}: {one.fate} {one.fault or ''}" for one in outcome.outcomes]
+    lines = [f"{step.message_id}: {step.fate} {step.fault or ''}" for step in outcome.outcomes]
     lines += [f"left: {' '.join(sorted(failures(outcome)))}"]
     for queue in queues:
         for entry in sorted(queue.sent, key=lambda entry: entry.body):
-            known = {n: a.value for n, a in entry.attributes.items()}
+            values = {n: a.value for n, a in entry.attributes.items()}
             place = queue.url.rpartition("/")[2]
-            lines.append(f"sent to {place}: {entry.body} {known} {entry.delay_seconds}")
+            lines.append(f"sent to {place}: {entry.body} {values} {entry.delay_seconds}")
     lines += [f"hidden: {message_id} {seconds} s" for message_id, seconds in queues[1].visibility]
     assert_stored("batches", name, "\n".join(lines))
 

@@ -13,7 +13,9 @@ class Flaky:
     """Fails so many times, then returns the number of the call."""
 
     def __init__(self, failures: int, error: type[Exception] = ConnectionError) -> None:
-        self.failures, self.error, self.calls = failures, error, 0
+        self.failures = failures
+        self.error = error
+        self.calls = 0
 
     def __call__(self) -> int:
         self.calls += 1

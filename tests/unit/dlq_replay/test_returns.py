@@ -73,7 +73,7 @@ def returned(
 
 
 def fates(outcome: BatchOutcome) -> list[Fate]:
-    return [one.fate for one in outcome.outcomes]
+    return [step.fate for step in outcome.outcomes]
 
 
 def test_what_comes_back_is_counted_once_and_goes_on_marked() -> None:
@@ -130,8 +130,8 @@ def test_what_sqs_confirmed_counts_as_parked_again_of_a_step_twice() -> None:
 
     assert fates(outcome)[3] == STEP
     assert worker.counted() == ({"first-a", "first-d"}, {"first-a", "first-d"})
-    known = context_of(worker.parked.sent[-1])
-    assert (known.plan_id, known.group_id, known.in_step) == ("p", "g", False)
+    carried = context_of(worker.parked.sent[-1])
+    assert (carried.plan_id, carried.group_id, carried.in_step) == ("p", "g", False)
 
 
 OWN: Any = {"invoices": {"max_receive_count": 1, "dlq_visibility_seconds": 180}}
@@ -142,7 +142,7 @@ def denied() -> None:
 
 
 @pytest.mark.parametrize(
-    ("letter", "known", "fate"),
+    ("letter", "rules", "fate"),
     [
         *(({"looks": looks}, policy(**KNOWN), UNCOUNTED) for looks in (1, 5, -2)),
         ({"looks": 6}, policy(**KNOWN), STEP),
@@ -156,9 +156,9 @@ def denied() -> None:
 )
 @pytest.mark.parametrize("counters", [None, FakeCounters.of([KEY], denied)])
 def test_a_message_of_a_step_that_cannot_be_counted_stays_for_a_quarter_of_an_hour(
-    letter: dict[str, Any], known: ReplayPolicy, fate: Fate, counters: FakeCounters | None
+    letter: dict[str, Any], rules: ReplayPolicy, fate: Fate, counters: FakeCounters | None
 ) -> None:
-    outcome = Worker(counters, known).replay(returned(in_step=True, **letter))
+    outcome = Worker(counters, rules).replay(returned(in_step=True, **letter))
 
     assert fates(outcome) == [fate]
     assert outcome.uncounted_returns == (fate == STEP)

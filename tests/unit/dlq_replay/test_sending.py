@@ -30,7 +30,8 @@ def shipment(key: str, queue: FakeQueue, body: str | None = None) -> Shipment:
     return Shipment(key, queue, SendEntry(body or key))
 
 
-MAIN, PARKED = FakeQueue(queue_url("main")), FakeQueue(queue_url("parked"))
+MAIN = FakeQueue(queue_url("main"))
+PARKED = FakeQueue(queue_url("parked"))
 HALF = "x" * (MEBIBYTE // 2)
 
 
@@ -43,13 +44,20 @@ HALF = "x" * (MEBIBYTE // 2)
         ),
         ([shipment(key, MAIN, HALF) for key in "abc"], ["ab", "c"]),
         # Above the limit: alone.
-        ([shipment(key, MAIN, HALF * (1 + 2 * (key == "b"))) for key in "abc"], ["a", "b", "c"]),
+        (
+            [
+                shipment("a", MAIN, HALF),
+                shipment("b", MAIN, HALF * 3),
+                shipment("c", MAIN, HALF),
+            ],
+            ["a", "b", "c"],
+        ),
         ([shipment(key, (MAIN, PARKED)[n % 2]) for n, key in enumerate("abcd")], ["ac", "bd"]),
     ],
     ids=["ten entries", "one mebibyte exactly", "an entry above it", "two queues"],
 )
 def test_entries_of_a_call(shipments: list[Shipment], runs: list[str]) -> None:
-    assert ["".join(one.key for one in run) for run in pack(shipments)] == runs
+    assert ["".join(shipment.key for shipment in run) for run in pack(shipments)] == runs
 
 
 def test_call_carries_one_entry_of_a_group_and_keeps_its_order(executor: Executor) -> None:

@@ -72,7 +72,7 @@ def test_empty_environment_names_every_missing_variable() -> None:
 
 @pytest.mark.parametrize("variables", stored_texts("refused_settings"))
 def test_fault_names_variable_value_and_rule(variables: str) -> None:
-    given = dict(word.split("=", 1) for word in shlex.split(variables))
+    given = dict(variable.split("=", 1) for variable in shlex.split(variables))
 
     assert_stored("refused_settings", variables, "\n".join(faults_of(**given)))
 

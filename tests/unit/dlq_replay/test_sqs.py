@@ -140,8 +140,8 @@ def test_call_without_an_answer_is_in_doubt_unless_it_never_left(
     queue = SqsQueue(RaisingClient(error), "url", tries_once=tries_once)  # type: ignore[arg-type]
     results = queue.send(TWO)
 
-    assert [type(one) for one in results] == [result] * 2
-    assert not any("the body" in str(one) for one in results)
+    assert [type(each) for each in results] == [result] * 2
+    assert not any("the body" in str(each) for each in results)
 
 
 def test_deletion_goes_in_calls_of_ten(stub: Stubber, queue: SqsQueue) -> None:

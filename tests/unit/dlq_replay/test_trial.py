@@ -52,8 +52,8 @@ def test_it_is_recognised_as_it_is_sent_and_as_it_is_parked() -> None:
 
 
 def without(message: Message, name: str) -> Message:
-    kept = {key: value for key, value in message.attributes.items() if key != name}
-    return replace(message, attributes=kept)
+    others = {key: value for key, value in message.attributes.items() if key != name}
+    return replace(message, attributes=others)
 
 
 def with_attribute(message: Message, name: str, value: MessageAttribute) -> Message:
@@ -108,7 +108,8 @@ def test_it_counts_as_parked_but_not_as_a_dead_letter_that_arrived() -> None:
     without_counter = without(dead, REPLAY_COUNT_ATTRIBUTE)
     for message in (dead, without_counter):
         park = Park(ParkReason.ATTEMPTS_EXHAUSTED)
-        main, copy = policy().main_queue, SendEntry(message.body)
+        main = policy().main_queue
+        copy = SendEntry(message.body)
         outcome = BatchOutcome((Step(message, message.message_id, main, park, entry=copy),))
         measured = measure_batch(outcome)
         measured |= measure_dlq(outcome, [measured], NOW, 60)

@@ -117,7 +117,7 @@ def test_other_code_has_another_address_and_leaves_the_first_in_place(
         for number, content in enumerate(contents)
     ]
 
-    assert len({one for each in uris for one in each.values()}) == 6
+    assert len({uri for each in uris for uri in each.values()}) == 6
     assert uris[3] == uris[0]
     for (package, script), each in zip(contents, uris, strict=True):
         assert (read(s3, each["PackageUri"]), read(s3, each["ScriptUri"])) == (package, script)
@@ -127,7 +127,10 @@ def test_nothing_is_published_unless_the_job_s_subnet_is_there_and_then_its_zone
     s3: "S3Client", tmp_path: Path
 ) -> None:
     ec2 = boto3.client("ec2", region_name="us-east-1")
-    zones = {one["SubnetId"]: one["AvailabilityZone"] for one in ec2.describe_subnets()["Subnets"]}
+    zones = {
+        subnet["SubnetId"]: subnet["AvailabilityZone"]
+        for subnet in ec2.describe_subnets()["Subnets"]
+    }
     clients = {"s3": s3, "ec2": ec2}
     world = {"_client": clients.__getitem__, "JOB": job_in(tmp_path / "job")}
     event = request("Create")
@@ -146,9 +149,9 @@ def test_nothing_is_published_unless_the_job_s_subnet_is_there_and_then_its_zone
 
 def versions_in(client: "S3Client") -> list[tuple[str, str]]:
     pages = client.get_paginator("list_object_versions").paginate(Bucket=BUCKET)
-    found: Any = pages.build_full_result()
+    listing: Any = pages.build_full_result()
     kinds = ("Versions", "DeleteMarkers")
-    return sorted((one["Key"], kind) for kind in kinds for one in found.get(kind, []))
+    return sorted((version["Key"], kind) for kind in kinds for version in listing.get(kind, []))
 
 
 @pytest.fixture
@@ -202,7 +205,7 @@ class ForgetfulS3:
 
     def delete_objects(self, Bucket: str, Delete: dict[str, Any]) -> dict[str, Any]:  # noqa: N803
         assert Bucket == BUCKET
-        keys = [one["Key"] for one in Delete["Objects"]]
+        keys = [version["Key"] for version in Delete["Objects"]]
         self.deleted += keys
         refused = [key for key in keys if key == self.refuse]
         return {"Errors": [{"Key": key, "Code": "AccessDenied"} for key in refused]}
@@ -262,9 +265,9 @@ def test_an_answer_is_put_in_three_tries_without_a_content_type(
 ) -> None:
     """The address is signed for none, and S3 refuses what was not signed."""
     monkeypatch.setattr(time, "sleep", lambda _: None)
-    of: dict[str, Any] = {"refusals": refusals, "requests": []}
-    server = HTTPServer(("127.0.0.1", 0), type("Refusing", (CloudFormation,), of))
+    attributes: dict[str, Any] = {"refusals": refusals, "requests": []}
+    server = HTTPServer(("127.0.0.1", 0), type("Refusing", (CloudFormation,), attributes))
     with served(server), outcome:
         put_answer(f"http://127.0.0.1:{server.server_port}/answer?signature=x", b"{}")
 
-    assert of["requests"] == [("/answer?signature=x", "", b"{}")] * min(refusals + 1, 3)
+    assert attributes["requests"] == [("/answer?signature=x", "", b"{}")] * min(refusals + 1, 3)

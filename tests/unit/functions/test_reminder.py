@@ -59,7 +59,7 @@ class Account:
 
     def notices(self) -> list[tuple[str, str]]:
         received = self.sqs.receive_message(QueueUrl=self.inbox_url, MaxNumberOfMessages=10)
-        bodies = [json.loads(one["Body"]) for one in received.get("Messages", [])]
+        bodies = [json.loads(notice["Body"]) for notice in received.get("Messages", [])]
         return [(body["Subject"], body["Message"]) for body in bodies]
 
 
@@ -70,12 +70,14 @@ def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
         sqs = boto3.client("sqs")
         sns = boto3.client("sns")
         s3 = boto3.client("s3")
+
         s3.create_bucket(Bucket=BUCKET)
         parked_url = sqs.create_queue(QueueName="parked")["QueueUrl"]
         inbox_url = sqs.create_queue(QueueName="inbox")["QueueUrl"]
         inbox = sqs.get_queue_attributes(QueueUrl=inbox_url, AttributeNames=["QueueArn"])
         topic = sns.create_topic(Name="alarms")["TopicArn"]
         sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=inbox["Attributes"]["QueueArn"])
+
         variables = {
             "MAIN_QUEUE_NAME": "orders",
             "PARKED_QUEUE_URL": parked_url,
@@ -86,6 +88,7 @@ def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
         }
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
+
         handler._client.cache_clear()  # noqa: SLF001 - clients outlive an invocation, not a test
         yield Account(sqs, s3, boto3.client("cloudwatch"), parked_url, inbox_url)
         handler._client.cache_clear()  # noqa: SLF001
@@ -151,18 +154,16 @@ def test_the_age_of_the_last_run_is_published_before_anything_can_fail(
 def count_as_sqs_does(account: Account, name: str, counts: Mapping[int, int]) -> None:
     """Publish numbers of the parked queue's messages, by the minutes that have gone by since."""
     now = datetime.now(UTC)
-    account.cloudwatch.put_metric_data(
-        Namespace="AWS/SQS",
-        MetricData=[
-            {
-                "MetricName": f"ApproximateNumberOfMessages{name}",
-                "Dimensions": [{"Name": "QueueName", "Value": "parked"}],
-                "Timestamp": now - timedelta(minutes=ago),
-                "Value": count,
-            }
-            for ago, count in counts.items()
-        ],
-    )
+    data: list[Any] = []
+    for ago, count in counts.items():
+        datum = {
+            "MetricName": f"ApproximateNumberOfMessages{name}",
+            "Dimensions": [{"Name": "QueueName", "Value": "parked"}],
+            "Timestamp": now - timedelta(minutes=ago),
+            "Value": count,
+        }
+        data.append(datum)
+    account.cloudwatch.put_metric_data(Namespace="AWS/SQS", MetricData=data)
 
 
 def oldest_parked_minutes(capsys: pytest.CaptureFixture[str]) -> int | None:
@@ -226,8 +227,8 @@ def analyzed(
     The groups *resolved* were resolved a day ago, and a redrive of *stopped* was stopped.
     """
     now = datetime.now(UTC)
-    known, then = [a_group("g-000000000a")], now - timedelta(days=3)
-    before, _ = after_analysis(GroupMemory(), "r-0", then, known)
+    earlier_groups = [a_group("g-000000000a")]
+    before, _ = after_analysis(GroupMemory(), "r-0", now - timedelta(days=3), earlier_groups)
     state = GroupState(1, resolved_at=now - timedelta(days=1))
     bad = GroupState(1, "redrive", stopped="3 of 20 messages came back, 0 may", stops=1)
     said = {**dict.fromkeys(resolved, state), **dict.fromkeys(stopped, bad)}
@@ -318,8 +319,8 @@ def without_a_job(account: Account) -> None:
 
 def failed_run(_: Account, exit_code: int) -> None:
     """Nothing of what its error says gets into a notice."""
-    said = f"SystemExit: run ended with exit code {exit_code}; secret of mona@example.com"
-    detail = {"jobName": "SparkJob", "state": "FAILED", "jobRunId": "jr_1a/b", "message": said}
+    text = f"SystemExit: run ended with exit code {exit_code}; secret of mona@example.com"
+    detail = {"jobName": "SparkJob", "state": "FAILED", "jobRunId": "jr_1a/b", "message": text}
     handler.lambda_handler({"detail-type": "Glue Job State Change", "detail": detail}, None)
 
 

@@ -107,7 +107,8 @@ def without_counters(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def moved(name: str, source: str = "main", body: str = "A", **context_of: Any) -> Message:
     attributes = context(**context_of) if context_of else None
-    arn, sent = queue_arn(source), f"{NOW - 60}000"
+    arn = queue_arn(source)
+    sent = f"{NOW - 60}000"
     return message(name, body, attributes, DeadLetterQueueSourceArn=arn, SentTimestamp=sent)
 
 
@@ -144,7 +145,7 @@ HANDLED: dict[str, tuple[Change, Any]] = {
     ),
     "a limit": (
         lambda patch: with_breaker(patch, FakeBreaker(numbers=SILENT)),
-        event(*(message(one) for one in "abc")),
+        event(*(message(name) for name in "abc")),
     ),
     "a change of the limit": (
         lambda patch: with_breaker(patch, FakeBreaker(numbers=RAISED), DELETED),
@@ -204,7 +205,8 @@ def test_no_body_is_logged_at_any_level(
     caplog.set_level(logging.DEBUG)
     handler.logger.setLevel(level)
     main.refuses = {SECRET: InDoubt("lost")}
-    good, bad = message("a", body=SECRET + "!"), message("b", body=SECRET)
+    good = message("a", body=SECRET + "!")
+    bad = message("b", body=SECRET)
     unreadable = {**lambda_record(message("c", body=SECRET)), "messageAttributes": [SECRET]}
     handler.lambda_handler({"Records": [*event(good, bad)["Records"], unreadable]}, Invocation())
 
@@ -254,7 +256,7 @@ def test_no_exception_of_a_breaker_stops_a_message_or_sends_it_twice(
             raise RuntimeError("an answer of another shape")
 
     with_breaker(monkeypatch, FakeBreaker(faults=fail, numbers=numbers))
-    moved = [message(one, DeadLetterQueueSourceArn=queue_arn("main")) for one in "ab"]
+    moved = [message(name, DeadLetterQueueSourceArn=queue_arn("main")) for name in "ab"]
     answer = handler.lambda_handler(event(*moved), Invocation())
 
     assert answer == {"batchItemFailures": []}
@@ -276,7 +278,7 @@ def test_event_of_ten_thousand_records_is_answered_in_full(
     answer = handler.lambda_handler(event(*letters), Invocation())
 
     assert len(main.sent) == 9_850
-    failed = {item["itemIdentifier"] for item in answer["batchItemFailures"]}
+    failed = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
     assert failed == {f"m-{n}" for n in range(9_850, 10_000)}
     failures = [line for line in lines(log) if line["message"] == "left in the DLQ"]
     assert [line["count"] for line in failures] == [100, 50]

@@ -77,8 +77,11 @@ def test_order_is_charged_under_the_id_of_its_first_copy(handler: Any, payments:
 def test_what_would_fail_again_is_told_from_what_may_succeed(handler: Any) -> None:
     orders = [order("refused"), order("outage"), message("torn", body="{card 4111")]
 
-    found = {one.message_id: failure(handler, one) for one in orders}
+    failures = {order.message_id: failure(handler, order) for order in orders}
 
-    assert {i for i, one in found.items() if one.matches(NON_RETRYABLE)} == {"refused", "torn"}
-    assert found["outage"].error_type == "urllib.error.HTTPError"
-    assert "4111" not in str(found)
+    assert {i for i, order_failure in failures.items() if order_failure.matches(NON_RETRYABLE)} == {
+        "refused",
+        "torn",
+    }
+    assert failures["outage"].error_type == "urllib.error.HTTPError"
+    assert "4111" not in str(failures)

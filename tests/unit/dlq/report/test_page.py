@@ -125,7 +125,7 @@ def test_a_thousand_groups_fit_a_page_that_a_phone_opens() -> None:
 def test_the_policy_names_the_hashes_of_what_the_page_holds() -> None:
     outline = PageOutline(render_page(incident_findings()))
     metas = [attributes for tag, attributes in outline.attributes if tag == "meta"]
-    policy = next(one["content"] for one in metas if "http-equiv" in one)
+    policy = next(meta["content"] for meta in metas if "http-equiv" in meta)
     inline = [t for tag, t in outline.texts if tag in ("script", "style")]
     data = next(text for text in inline if text.startswith('{"starts"'))
 
@@ -178,5 +178,5 @@ def test_the_vendored_library_is_the_one_that_was_noted(
     assert version.format(noted["version"]).encode() in files[script]
     assert licence in files["LICENSE"]
     # The chart stands in the page itself.
-    for word in (b"eval(", b"new Function", b"innerHTML", b"</script"):
-        assert word not in files.get("uPlot.iife.min.js", b"")
+    for forbidden in (b"eval(", b"new Function", b"innerHTML", b"</script"):
+        assert forbidden not in files.get("uPlot.iife.min.js", b"")

@@ -61,10 +61,10 @@ def test_nothing_invisible_is_left_and_nothing_visible_changes(text: str) -> Non
     shown = visible(text)
 
     hidden = {"Cc", "Cs", "Co", "Cn", "Zl", "Zp"}
-    assert not [one for one in shown if unicodedata.category(one) in hidden and one not in "\n\t"]
-    assert {one for one in shown if unicodedata.category(one) == "Cf"} <= set("\u200c\u200d")
+    assert not [c for c in shown if unicodedata.category(c) in hidden and c not in "\n\t"]
+    assert {c for c in shown if unicodedata.category(c) == "Cf"} <= set("\u200c\u200d")
     left = iter(shown)
-    assert all(one in left for one in text if one.isprintable()), "in their order"
+    assert all(c in left for c in text if c.isprintable()), "in their order"
     shown.encode()
     assert visible(shown) == shown
 
@@ -134,8 +134,8 @@ def test_an_outline_steps_over_the_counts(arrivals: tuple[int, ...], path: str) 
 def test_an_outline_stays_in_its_box(arrivals: list[int]) -> None:
     path = outline(arrivals).removeprefix("M0 24").removesuffix("z")
 
-    assert all(0 <= int(one) <= SPARK_HEIGHT for one in re.findall(r"V(\d+)", path))
-    widths = [int(one) for one in re.findall(r"h(\d+)", path)]
+    assert all(0 <= int(number) <= SPARK_HEIGHT for number in re.findall(r"V(\d+)", path))
+    widths = [int(number) for number in re.findall(r"h(\d+)", path)]
     assert sum(widths) == (len(arrivals) if any(arrivals) else 0)
 
 

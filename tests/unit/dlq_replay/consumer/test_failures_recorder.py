@@ -176,7 +176,7 @@ def test_a_batch_is_written_once_even_when_it_fails_itself(table: FakeFailureTab
         lambda_handler()
 
     [written] = table.calls
-    texts = [(one.message_id, one.error_message) for one in written]
+    texts = [(failure.message_id, failure.error_message) for failure in written]
     assert texts == [("m-1", "no customer"), ("m-2", "refused")]
 
 
@@ -189,7 +189,7 @@ def test_batches_of_two_threads_do_not_mix(table: FakeFailureTable) -> None:
             table.recorder.record(message_id, CardRefusedError())
             inside.wait()
 
-    threads = [threading.Thread(target=work, args=(one,)) for one in ("m-1", "m-2")]
+    threads = [threading.Thread(target=work, args=(message_id,)) for message_id in ("m-1", "m-2")]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -199,7 +199,8 @@ def test_batches_of_two_threads_do_not_mix(table: FakeFailureTable) -> None:
 
 
 def test_two_recorders_in_one_another_keep_their_own() -> None:
-    inner, outer = FakeFailureTable(), FakeFailureTable()
+    inner = FakeFailureTable()
+    outer = FakeFailureTable()
     with outer.recorder.batch(), inner.recorder.batch():
         outer.recorder.record("m-1", CardRefusedError())
         inner.recorder.record("m-2", CardRefusedError())

@@ -33,8 +33,8 @@ class OrderRecord(PlainRecord):
 
 
 def event(*message_ids: str, body: str = SECRET, group: str = "") -> dict[str, Any]:
-    messages = (message(one, body=body, MessageGroupId=group) for one in message_ids)
-    return {"Records": [lambda_record(one) for one in messages]}
+    messages = (message(message_id, body=body, MessageGroupId=group) for message_id in message_ids)
+    return {"Records": [lambda_record(received) for received in messages]}
 
 
 def refuse_all_but_the_second(record: SQSRecord) -> None:
@@ -47,7 +47,7 @@ def respond(recorder: FailureRecorder, processor: Any, event: dict[str, Any]) ->
     no_context: Any = None
     with recorder.batch():
         answer = process_partial_response(event, refuse_all_but_the_second, processor, no_context)
-    return [one["itemIdentifier"] for one in answer["batchItemFailures"]]
+    return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 
 
 @pytest.fixture
@@ -112,9 +112,9 @@ def test_a_processor_of_fifo_records_which_messages_only_stood_behind_another(
     ((first, *behind),) = table.calls
     assert first.matches(["CardRefusedError"])
     assert len(behind) == len(failed) - 1
-    for one in behind:
-        assert one.matches(["BehindFailureError"])
-        assert one.error_message == "not tried: it waited behind a failed message"
+    for failure in behind:
+        assert failure.matches(["BehindFailureError"])
+        assert failure.error_message == "not tried: it waited behind a failed message"
 
 
 @pytest.mark.usefixtures("loop")

@@ -62,11 +62,11 @@ def test_whole_kit_stands_around_a_batch_of_powertools(table: FakeFailureTable) 
     # The table of processed messages is DynamoDB's, which has its tests in tests/integration.
     names["record_handler"] = work
     received = queue.receive()
-    records = [lambda_record(Message.from_received(one), queue=queue.name) for one in received]
+    records = [lambda_record(Message.from_received(raw), queue=queue.name) for raw in received]
 
     answer = names["lambda_handler"]({"Records": records}, LambdaContext())
 
-    bad = next(one["MessageId"] for one in received if one["Body"] == "bad")
+    bad = next(raw["MessageId"] for raw in received if raw["Body"] == "bad")
     assert answer == {"batchItemFailures": [{"itemIdentifier": bad}]}
     assert done == ["good"]
     assert table.ids == [[bad]]

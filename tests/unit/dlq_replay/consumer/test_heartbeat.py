@@ -64,7 +64,7 @@ class Story:
         return text
 
     def _do(self, name: str, *words: str) -> str | None:  # noqa: C901, PLR0912 - one for each kind of step
-        options = dict(word.split("=") for word in words if "=" in word)
+        options = dict(option.split("=") for option in words if "=" in option)
         match name:
             case "work":
                 self.work = Work(int(words[0]), **options)
@@ -85,7 +85,8 @@ class Story:
             case "give-up":
                 self.beat.give_up()
             case "receive":
-                return " ".join(one["Body"] for one in self.work.queue.receive()) or "nothing"
+                bodies = [message["Body"] for message in self.work.queue.receive()]
+                return " ".join(bodies) or "nothing"
             case "delete":
                 self.work.queue.delete(self.work.received[int(words[0])])
             case "fail":
@@ -110,10 +111,12 @@ class Story:
         return None
 
     def _change(self, **request: Any) -> Any:
-        entries, answer, self.answer = request["Entries"], self.answer, ""
+        entries = request["Entries"]
+        answer = self.answer
+        self.answer = ""
         seconds = entries[0]["VisibilityTimeout"]
-        numbers = {one["ReceiptHandle"]: n for n, one in enumerate(self.work.received)}
-        names = (f"m{numbers[one['ReceiptHandle']]}" for one in entries)
+        numbers = {message["ReceiptHandle"]: n for n, message in enumerate(self.work.received)}
+        names = (f"m{numbers[entry['ReceiptHandle']]}" for entry in entries)
         self.calls.append(f"call: {' '.join(names)} for {seconds} s")
         self.ends.append(self.work.clock.time() + seconds)
         if answer in ERRORS:
@@ -186,7 +189,8 @@ def test_messages_are_hidden_as_it_is_stored(name: str, caplog: pytest.LogCaptur
 
     logged = (f"log: {story._named(one)}" for one in caplog.messages)  # noqa: SLF001 - of this file
     assert_stored("heartbeats", name, "\n".join([text, *logged]))
-    assert not [one for one in story.work.received if one["ReceiptHandle"] in caplog.text]
+    handles = [message["ReceiptHandle"] for message in story.work.received]
+    assert not [handle for handle in handles if handle in caplog.text]
 
 
 @pytest.mark.parametrize("number", [0, 3601, float("nan")])
@@ -226,14 +230,14 @@ def test_batch_processor_shows_what_failed_and_hides_what_is_done(options: dict[
     no_context: Any = None
     with work.beat() as beat:
         answer = process_partial_response(
-            {"Records": [lambda_record(Message.from_received(one)) for one in work.received]},
+            {"Records": [lambda_record(Message.from_received(raw)) for raw in work.received]},
             beat.guarded(handler),
             BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False, **options),
             no_context,
         )
         beat.give_up()
 
-    failed_ids = [item["itemIdentifier"] for item in answer["batchItemFailures"]]
+    failed_ids = [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
     assert failed_ids == [work.ids[3], work.ids[7]]
     assert sorted(received["Body"] for received in work.queue.receive()) == ["3", "7"]
 
