@@ -128,7 +128,7 @@ class SparkEngine:
             function = partial(_run_task, then.function)
             return to_arrow(changed.mapInArrow(function, from_arrow_schema(then.schema)))
 
-        sources = [_source(group_id) for group_id in attributes]
+        sources = list(map(_source, attributes))
         with our_settings(self._session):
             if exchange:
                 # A send has no time limit, and the SQL was evaluated over all its messages before.

@@ -12,6 +12,7 @@ from contextlib import contextmanager, redirect_stderr, suppress
 from contextvars import ContextVar
 from dataclasses import asdict
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal
 
 from rich import box
@@ -206,18 +207,18 @@ def _print_in_pipe(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> 
     console = Console(width=_LONGEST_LINE)
     with console.capture() as text:
         console.print(table, soft_wrap=True)
-    print_line("\n".join(line.rstrip() for line in text.get().splitlines()))
+    lines = map(str.rstrip, text.get().splitlines())
+    print_line("\n".join(lines))
 
 
 def _cells(rows: Sequence[Sequence[object]], *, keeps_lines: bool) -> list[list[str]]:
-    """Format the values of rows; with *keeps_lines* a cell may have several lines."""
-    cells = []
-    for row in rows:
-        texts = [f"{value:,}" if isinstance(value, int) else str(value) for value in row]
-        if not keeps_lines:
-            texts = [" ".join(text.splitlines()) for text in texts]
-        cells.append([visible(text) for text in texts])
-    return cells
+    cell = partial(_cell, keeps_lines=keeps_lines)
+    return [list(map(cell, row)) for row in rows]
+
+
+def _cell(value: object, *, keeps_lines: bool) -> str:
+    text = f"{value:,}" if isinstance(value, int) else str(value)
+    return visible(text if keeps_lines else " ".join(text.splitlines()))
 
 
 def _justification(rows: Sequence[Sequence[object]], position: int) -> Literal["left", "right"]:

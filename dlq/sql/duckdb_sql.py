@@ -537,7 +537,7 @@ class _Writer:
             return self._matches(node, variables, *node.expressions)
 
         terms = self._written(node.expressions, variables)
-        if any(term.type == _VARIANT_TYPE for term in terms):
+        if _VARIANT_TYPE in _kinds(terms):
             raise _refused(node, "a function of what schema_of_variant gives")
 
         written = self._python_call(node, name, terms) or _duckdb_call(node, name, terms)
@@ -1268,7 +1268,7 @@ def _unified(node: exp.Expr, terms: Sequence[Term]) -> list[Term]:
     if kind in _NAMES:
         return _typed(terms, kind)
     # DuckDB's NULL without a type suits any.
-    if any(term.type == _NULL for term in terms):
+    if _NULL in _kinds(terms):
         return [Term(term.sql, kind) for term in terms]
     return list(terms)
 

@@ -166,8 +166,8 @@ class _Parser:
 
         self._at = quantifier.end()
         self._refuse_quantifier()
-        bounds = [int(bound) for bound in quantifier.groups() if bound]
-        if any(bound > _MOST_REPETITIONS for bound in bounds) or bounds != sorted(bounds):
+        bounds = list(map(int, filter(None, quantifier.groups())))
+        if bounds != sorted(bounds) or max(bounds, default=0) > _MOST_REPETITIONS:
             raise UntranslatableError(f"{quantifier[0]}")
 
         is_unbounded = quantifier[0].startswith(("*", "+")) or quantifier[2] == ""
