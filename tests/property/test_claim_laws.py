@@ -25,12 +25,13 @@ from dlq.archive.ledger.claims import (
     RESULTS,
     RUNS,
     SEALED,
+    AttemptName,
     Ledger,
     run_path,
     timestamp,
 )
 from dlq.archive.ledger.disposition import Disposition
-from dlq.archive.ledger.message_state import entries_of, strongest
+from dlq.archive.ledger.message_state import states_of, strongest
 from dlq.archive.ledger.open_set import claimed_table
 from dlq.archive.ledger.run_results import (
     clear_plans,
@@ -108,10 +109,10 @@ class StoreAndQueue:
             self.late.update(ids)
             self.late_claims.add(path.removesuffix(".claim.json"))
             return True
-        for one in ids:
-            is_free = self.states.get(one) in (None, Disposition.FAILED) or one in self.doubted
-            assert is_free, f"{one} is claimed twice"
-            self.states[one] = OPEN
+        for message_id in ids:
+            has_failed = self.states.get(message_id) in (None, Disposition.FAILED)
+            assert has_failed or message_id in self.doubted, f"{message_id} is claimed twice"
+            self.states[message_id] = OPEN
         return True
 
     def write(self, path: str, content: bytes) -> None:
@@ -121,18 +122,23 @@ class StoreAndQueue:
             return
         results = [*map(json.loads, content.splitlines())]
         if path.removesuffix(".result.jsonl") in self.late_claims:
-            assert {one["detail"] for one in results} == {Disposition.NOT_REACHED}
+            assert {result["detail"] for result in results} == {Disposition.NOT_REACHED}
             return
-        for one in results:
-            self.states[one["message_id"]] = one["outcome"]
+        for result in results:
+            self.states[result["message_id"]] = result["outcome"]
 
     def send(self, entry: SendEntry, run_id: str) -> SendResult:
-        lost, refused = InDoubt("lost"), Refused("InvalidMessageContents")
-        answers: list[SendResult] = [Confirmed("copy"), refused, NotSent(), lost]
+        answers: list[SendResult] = [
+            Confirmed("copy"),
+            Refused("InvalidMessageContents"),
+            NotSent(),
+            InDoubt("lost"),
+        ]
         weights = [1, 0, 0, 0] if self.is_well else [16, 2, 1, 1]
         [answer] = self.random.choices(answers, weights)
-        is_here = isinstance(answer, InDoubt) and self.random.random() < 0.5
-        if is_here or isinstance(answer, Confirmed):
+
+        has_arrived = isinstance(answer, InDoubt) and self.random.random() < 0.5
+        if has_arrived or isinstance(answer, Confirmed):
             self.arrived.append(entry.body)
             self.senders.append(run_id)
         return answer
@@ -287,13 +293,15 @@ class Driver:
             rows = strongest(claimed_table(archive), "message_id").to_pylist()
             states = {row["message_id"]: row["state"] for row in rows}
             assert Disposition.BUSY not in states.values()
+
             begin(archive, PLAN, actor.name, seconds=actor.now())
             require_newest(archive, lock.view)
             chunks = resolved(self.chunks, states, self.in_doubt, is_fifo=actor.world.is_fifo)
-            tasks = [
-                actor.world.start(actor.name, lambda task: task.settle(chunks), actor.ahead)
-                for _ in range(self.tasks)
-            ]
+
+            def send(task: Actor) -> None:
+                task.settle(chunks)
+
+            tasks = [actor.world.start(actor.name, send, actor.ahead) for _ in range(self.tasks)]
             while not all(task.is_over for task in tasks):
                 actor.pause()
             write_result_files(archive, (PLAN, actor.name))
@@ -311,10 +319,11 @@ def expire(actor: Actor) -> None:
 
 def chunks_of(random: Random) -> Chunks:
     """Two chunks of a unit."""
-    return [
-        ("u", chunk, [item_of(random, chunk, number) for number in range(random.randint(1, 8))])
-        for chunk in (1, 2)
-    ]
+    chunks = []
+    for chunk in (1, 2):
+        items = [item_of(random, chunk, number) for number in range(random.randint(1, 8))]
+        chunks.append(("u", chunk, items))
+    return chunks
 
 
 def item_of(random: Random, chunk: int, number: int) -> Item:
@@ -324,30 +333,40 @@ def item_of(random: Random, chunk: int, number: int) -> Item:
 
 
 def some(random: Random, chunks: Chunks) -> Chunks:
-    """What the condition of one run takes, or an erasure leaves."""
-    return [(unit, n, [one for one in items if random.random() < 0.8]) for unit, n, items in chunks]
+    """The messages that the condition of one run takes, or that an erasure leaves."""
+    chosen = []
+    for unit, chunk, items in chunks:
+        some_items = [item for item in items if random.random() < 0.8]
+        chosen.append((unit, chunk, some_items))
+    return chosen
 
 
 def check_readers(world: StoreAndQueue) -> None:
-    """Readers say what all claims say, but those that a closed run made too late to send."""
-    archive, ever = MemoryArchive(), MemoryArchive()
+    """Readers return what all claims say, except those that a closed run made too late to send."""
+    archive = MemoryArchive()
     archive.files.update(world.files)
+    ever = MemoryArchive()
     ever.files.update(world.ever)
+
     paths, _ = ledger_files(archive)
-    in_files = {name for names in read_results(archive, paths, names_of) for name in names}
-    said = {
-        one.name: one
-        for one in attempts_of(ever)
-        if run_path(*one.name.run, RESULTS) not in paths or one.name in in_files
-    }
-    ids = {message_id for one in said.values() for message_id in one.claim.message_ids}
-    assert {one.name: one for one in find_attempts(archive, ids)} == said
-    entries = entries_of(said.values())
+    in_files = set[AttemptName]()
+    for names in read_results(archive, paths, names_of):
+        in_files.update(names)
+    attempts = {}
+    for attempt in attempts_of(ever):
+        if run_path(*attempt.name.run, RESULTS) not in paths or attempt.name in in_files:
+            attempts[attempt.name] = attempt
+
+    claimed = set()
+    for attempt in attempts.values():
+        for message_id in attempt.claim.message_ids:
+            claimed.add((attempt.name.run_id, message_id))
+    ids = {message_id for _, message_id in claimed}
+    assert {attempt.name: attempt for attempt in find_attempts(archive, ids)} == attempts
+
     rows = strongest(claimed_table(archive), "message_id").to_pylist()
-    assert {row["message_id"]: row["state"] for row in rows} == {
-        message_id: entry.state for message_id, entry in entries.items()
-    }
-    claimed = {(one.name.run_id, i) for one in said.values() for i in one.claim.message_ids}
+    states = {row["message_id"]: row["state"] for row in rows}
+    assert states == states_of(attempts.values())
     assert set(zip(world.senders, world.arrived, strict=True)) <= claimed
 
 
@@ -361,24 +380,24 @@ def finish(world: StoreAndQueue, actors: Sequence[Actor]) -> None:
                     other.step()
 
 
-@settings(max_examples=300)
-@given(st.integers(), st.booleans(), st.booleans())
-def test_no_message_is_claimed_twice_and_each_is_claimed_in_the_end(
-    seed: int, is_fifo: bool, has_expiry: bool
-) -> None:
-    random = Random(seed)
-    world, chunks, kills = StoreAndQueue(random, is_fifo), chunks_of(random), 0
-    groups = {i.message_id: i.message.message_group_id for _, _, items in chunks for i in items}
+def run_waves(world: StoreAndQueue, chunks: Chunks, *, has_expiry: bool) -> tuple[int, list[Actor]]:
+    """Start runs, a wave after the other, and let them go on until all are over or asleep.
+
+    Return how many were killed, and those that sleep in the last wave.
+    """
+    random = world.random
+    kills = 0
     asleep: list[Actor] = []
     for wave in range(random.randint(1, 4)):
         for number in range(random.randint(1, 2)):
-            of_run = chunks if is_fifo else some(random, chunks)
+            of_run = chunks if world.is_fifo else some(random, chunks)
             driver = Driver(of_run, tasks=random.randint(1, 3))
             world.start(f"{wave}-{number}", driver, random.choice(CLOCKS))
         if has_expiry and random.random() < 0.2:
             world.start(f"expiry-{wave}", expire)
+
         asleep = []
-        while active := [one for one in world.threads if not one.is_over and one not in asleep]:
+        while active := [a for a in world.threads if not a.is_over and a not in asleep]:
             actor = random.choice(active)
             if random.random() < 0.02:
                 asleep.append(actor)
@@ -387,39 +406,66 @@ def test_no_message_is_claimed_twice_and_each_is_claimed_in_the_end(
             kills += actor.is_killed
             actor.step()
         check_readers(world)
-    world.is_well = True
-    # What slept wakes between two runs of which one sends the rest, and the other what it left.
-    rest = world.start("rest", Driver(chunks))
-    finish(world, [rest])
-    finish(world, asleep)
-    finish(world, [one for one in world.threads if not one.is_over])
-    finish(world, [world.start("last", Driver(chunks))])
-    check_readers(world)
+    return kills, asleep
 
-    assert len(world.arrived) == len(set(world.arrived))
+
+def check_settled(world: StoreAndQueue, items: Sequence[Item]) -> None:
+    """Each message was sent or is in doubt, unless it is behind one of its group that was not sent.
+
+    Behind a message in doubt the others of its message group wait for a person. A sealed plan is
+    not carried out again.
+    """
+    is_sealed = f"{RUNS}/{PLAN}/{SEALED}" in world.files
+    blocked = set[str | None]()
+    for item in items:
+        state = world.states.get(item.message_id)
+        group = item.message.message_group_id if world.is_fifo else item.message_id
+        is_settled = state in ("sent", OPEN, "in_doubt") or item.message_id in world.late
+        assert is_settled or group in blocked or is_sealed
+        if state != "sent":
+            blocked.add(group)
+
+
+@settings(max_examples=300)
+@given(st.integers(), st.booleans(), st.booleans())
+def test_no_message_is_claimed_twice_and_each_is_claimed_in_the_end(
+    seed: int, is_fifo: bool, has_expiry: bool
+) -> None:
+    random = Random(seed)
+    world = StoreAndQueue(random, is_fifo)
+    chunks = chunks_of(random)
+    items = list[Item]()
+    for _, _, items_of_chunk in chunks:
+        items += items_of_chunk
+
+    kills, asleep = run_waves(world, chunks, has_expiry=has_expiry)
+    world.is_well = True
+    # The sleepers wake between two runs: one sends the rest, and the other what they left.
+    finish(world, [world.start("rest", Driver(chunks))])
+    finish(world, asleep)
+    finish(world, [actor for actor in world.threads if not actor.is_over])
+    finish(world, [world.start("last", Driver(chunks))])
+
+    check_readers(world)
+    check_settled(world, items)
+    arrived = list(world.arrived)
+    assert len(arrived) == len(set(arrived))
     claims = [path for path in world.files if path.endswith(".claim.json")]
     without = [p for p in claims if p.replace("claim.json", "result.jsonl") not in world.files]
     assert len(without) <= kills
-    items = [item for _, _, of_chunk in chunks for item in of_chunk]
-    blocked = set[str | None]()
-    is_sealed = f"{RUNS}/{PLAN}/{SEALED}" in world.files
-    for item in items:
-        state = world.states.get(item.message_id)
-        group = item.message.message_group_id if is_fifo else item.message_id
-        # Behind a message in doubt the others of its message group wait for a person. A sealed plan
-        # is not carried out again.
-        is_settled = state in ("sent", OPEN, "in_doubt") or item.message_id in world.late
-        assert is_settled or group in blocked or is_sealed
-        blocked |= {group} if state != "sent" else set()
-    arrived = list(world.arrived)
-    doubted = {one for one, state in world.states.items() if state in (OPEN, "in_doubt")}
-    world.doubted = doubted
+
+    for message_id, state in world.states.items():
+        if state in (OPEN, "in_doubt"):
+            world.doubted.add(message_id)
     finish(world, [world.start("again", Driver(chunks, "send"), random.choice(CLOCKS))])
+
     check_readers(world)
-    in_chunks = {item.message_id for item in items}
-    assert is_sealed or all(world.states[one] == "sent" for one in in_chunks)
+    is_sealed = f"{RUNS}/{PLAN}/{SEALED}" in world.files
+    assert is_sealed or all(world.states[item.message_id] == "sent" for item in items)
     twice = Counter(world.arrived) - Counter(set(world.arrived))
-    assert twice <= Counter(doubted)
+    assert twice <= Counter(world.doubted)
+
+    groups = {item.message_id: item.message.message_group_id for item in items}
     for group in "abc" if is_fifo else "":
         in_group = [message_id for message_id in arrived if groups[message_id] == group]
         assert in_group == sorted(in_group)

@@ -1,8 +1,8 @@
-"""The open set says what all messages and all claims say, whatever came between, and how old it is.
+"""Reading by the open set is the same as reading everything, whatever came between.
 
 Drains, runs, erasures and analyses follow each other in any order, for weeks, on machines whose
-clocks are hours and days off. After each step what is pending is computed from the open set and
-from everything.
+clocks are hours and days off. After each step the pending messages are computed from the open set,
+and from all messages and all claims.
 """
 
 from collections import Counter
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -97,12 +98,14 @@ class Nights:
     def bring(self) -> None:
         """New messages, and some that SQS delivers again."""
         new = [f"m-{self.number}-{n}" for n in range(self.random.randint(0, 2))]
-        for one in new:
+        for message_id in new:
             sent_at = datetime.fromtimestamp(self.now - self.random.randint(0, 14 * DAY), UTC)
-            self.sent_at[one] = sent_at if self.random.random() < 0.95 else None
+            self.sent_at[message_id] = sent_at if self.random.random() < 0.95 else None
+
         at = datetime.fromtimestamp(self.clock, UTC)
         again = self.some(sorted(self.sent_at.keys() - set(new)))
-        rows = [to_row(self.message(one), queue_url("p"), at) for one in [*new, *again]]
+        messages = map(self.message, [*new, *again])
+        rows = [to_row(each, queue_url("p"), at) for each in messages]
         write_messages(self.archive, self.drain_id, self.random.randint(0, 1), rows)
 
     def message(self, message_id: str) -> Message:
@@ -126,15 +129,16 @@ class Nights:
         """A run claims what it likes, also what is decided, as a restore may."""
         rows = rows_of(self.archive, "message_id", "drained_at").to_pylist()
         rows.sort(key=lambda row: (row["drained_at"], row["drain_id"], row["file"]))
-        first = {row["message_id"]: row["drain_id"] for row in reversed(rows)}
-        ids = self.some(sorted(first))
-        sent = sorted(sent_text(at) for one in ids if (at := self.sent_at[one]))
-        sent = sent if len(sent) == len(ids) else []
-        run_id, plan_id = f"r-{self.number}", f"p-{self.number // 4}"
+        first_drains = {row["message_id"]: row["drain_id"] for row in reversed(rows)}
+        ids = self.some(sorted(first_drains))
+
+        run_id = f"r-{self.number}"
+        plan_id = f"p-{self.number // 4}"
         try:
             ledger = begin(self.archive, plan_id, run_id, seconds=self.clock)
         except InputError:
             return  # Its plan is sealed.
+        first_sent_at, last_sent_at = self.sent_texts(ids)
         claim = Claim(
             who="me",
             reason="",
@@ -143,27 +147,39 @@ class Nights:
             message_ids=tuple(ids),
             end=CHUNK_MESSAGES,
             lock=self.number,
-            drain_ids=tuple(first[one] for one in ids),
-            first_sent_at=min(sent, default=""),
-            last_sent_at=max(sent, default=""),
+            drain_ids=tuple(first_drains[message_id] for message_id in ids),
+            first_sent_at=first_sent_at,
+            last_sent_at=last_sent_at,
         )
         ledger.claim("u", self.number, claim)
-        for one in ids:
-            self.done.setdefault(one, {})[self.number] = None
+        for message_id in ids:
+            self.done.setdefault(message_id, {})[self.number] = None
+
         self.unfinished.append((ledger, self.number, claim))
         if self.random.random() < 0.8:
             self.finish(-1)
             if self.random.random() < 0.8:
                 assert write_result_files(self.archive, (plan_id, run_id)) == ()
 
+    def sent_texts(self, ids: "list[str]") -> tuple[str, str]:
+        """The first and the last SentTimestamp of these; empty if there is one without it."""
+        texts = []
+        for message_id in ids:
+            sent_at = self.sent_at[message_id]
+            if sent_at is None:
+                return "", ""
+            texts.append(sent_text(sent_at))
+        return min(texts, default=""), max(texts, default="")
+
     def finish(self, which: int = 0) -> None:
         """The result of a claim comes, maybe after its run was closed."""
         if self.unfinished:
             ledger, chunk, claim = self.unfinished.pop(which)
-            at, choose = timestamp(self.clock), self.random.choice
-            results = [Result(one, choose(_OUTCOMES), at) for one in claim.message_ids]
-            for one in results:
-                self.done[one.message_id][claim.lock] = one.outcome
+            results = []
+            for message_id in claim.message_ids:
+                outcome = self.random.choice(_OUTCOMES)
+                results.append(Result(message_id, outcome, timestamp(self.clock)))
+                self.done[message_id][claim.lock] = outcome
             ledger.record("u", chunk, results)
 
     def close(self) -> None:
@@ -175,18 +191,22 @@ class Nights:
         clear_plans(self.archive, timestamp(self.clock))
 
     def erase(self) -> None:
-        ids, self.has_erased = self.some(sorted(self.sent_at)), True
+        self.has_erased = True
+        ids = self.some(sorted(self.sent_at))
         for drain_id in {drain_of(path) for path in self.archive.list("messages")}:
             remove_messages(self.archive, drain_id, ids, lambda: None)
-        for one in ids:
+        for message_id in ids:
             # Delivered again, it would count as decided where it was.
-            del self.sent_at[one]
+            del self.sent_at[message_id]
 
     def analyze(self) -> None:
-        found, plan_id = read_messages(self.archive), self.new_id()
-        found.open_set.write(self.archive)
-        found.open_set.write_for_plan(self.archive, plan_id)
-        self.plans.append((plan_id, set(map(str, found.pending()["message_id"].to_pylist()))))
+        plan_id = self.new_id()
+        messages = read_messages(self.archive)
+        messages.open_set.write(self.archive)
+        messages.open_set.write_for_plan(self.archive, plan_id)
+        pending_ids = set(map(str, messages.pending()["message_id"].to_pylist()))
+        self.plans.append((plan_id, pending_ids))
+
         self.archive.opened.clear()
         read_messages(self.archive)
         # The drain of a message that was erased is read while an open run has claimed it.
@@ -195,8 +215,8 @@ class Nights:
 
     def lose_it(self) -> None:
         """Somebody removes or damages it, or what was stored for a plan."""
-        known = [f"{plan_folder(plan_id)}/known.parquet" for plan_id, _ in self.plans]
-        path = self.random.choice([OPEN_SET, *known])
+        of_plans = [f"{plan_folder(plan_id)}/known.parquet" for plan_id, _ in self.plans]
+        path = self.random.choice([OPEN_SET, *of_plans])
         if content := self.archive.files.pop(path, None):
             self.archive.files.update(self.random.choice([{}, {path: content[:50]}]))
 
@@ -209,36 +229,41 @@ class Nights:
     def check(self) -> None:
         rows = rows_of(self.archive, "message_id")
         files = {(row["message_id"], row["file"]) for row in rows.to_pylist()}
-        ids = sorted({message_id for message_id, _ in files})
-        column = rows["message_id"].slice(0, 0) if not ids else rows["message_id"].unique()
-        states = states_among(claimed_table(self.archive), column).to_pylist()
-        said = dict(zip(map(str, column.to_pylist()), states, strict=True))
-        for message_id, state in said.items():
+        column = rows["message_id"].unique() if files else rows["message_id"].slice(0, 0)
+        claimed = claimed_table(self.archive)
+        all_states = states_by_id(claimed, column)
+        for message_id, state in all_states.items():
             assert state in possible_states(self.done.get(message_id, {}))
 
-        found = read_messages(self.archive)
+        messages = read_messages(self.archive)
 
-        rows = found.pending()
+        rows = messages.pending()
         pending = rows.set_column(2, "state", states_in(rows["entry"])).to_pylist()
-        assert {one["message_id"]: one["state"] for one in pending} == {
-            one: state for one, state in said.items() if state not in DECIDED
-        }
-        assert len(pending) == len({one["message_id"] for one in pending})
-        assert {(one["message_id"], one["file"]) for one in pending} <= files
+        pending_states = {row["message_id"]: row["state"] for row in pending}
+        undecided = {i: state for i, state in all_states.items() if state not in DECIDED}
+        assert pending_states == undecided
+        assert len(pending) == len(pending_states)
+        assert {(row["message_id"], row["file"]) for row in pending} <= files
+
         for plan_id, planned in self.plans:
             # The same for its messages, without the results that its analysis has read.
             of_plan = column.filter(pc.is_in(column, value_set=pa.array(planned, pa.string())))
-            newer = claimed_of_plan(self.archive, plan_id)
-            known = zip(of_plan.to_pylist(), states_among(newer, of_plan).to_pylist(), strict=True)
-            assert all(state == said[str(one)] for one, state in known)
+            states = states_by_id(claimed_of_plan(self.archive, plan_id), of_plan)
+            assert states.items() <= all_states.items()
+
         counts = Counter[str]()
-        for (_, _, state), number in found.counts().items():
+        for (_, _, state), number in messages.counts().items():
             counts[state] += number
-        assert counts == Counter(said.values())
+        assert counts == Counter(all_states.values())
+
+
+def states_by_id(claimed: pa.Table, message_ids: Any) -> dict[str, str]:
+    states = states_among(claimed, message_ids).to_pylist()
+    return dict(zip(map(str, message_ids.to_pylist()), states, strict=True))
 
 
 def possible_states(done: Mapping[int, Disposition | None]) -> set[str]:
-    """What a message may be by what runs did with it, in this order, whatever their clocks say."""
+    """The states that a message may have by the outcomes of runs, by lock, whatever the clocks."""
     by_lock = {lock: done[lock] for lock in sorted(done) if done[lock] is not Disposition.FAILED}
     for strongest in (Disposition.SENT, Disposition.RESTORED):
         if strongest in by_lock.values():
