@@ -143,7 +143,8 @@ def test_steps_send_each_message_once_and_in_order(seed: int, most: int) -> None
         taken += drawn
         step_of |= dict.fromkeys(drawn, number)
 
-    to_send = {one for one, disposition in dispositions_in(rows).items() if disposition == "send"}
+    dispositions = dispositions_in(rows)
+    to_send = {message_id for message_id in dispositions if dispositions[message_id] == "send"}
     assert set(taken) == to_send
     for lane in lanes(rows):
         steps_of = [step_of[row["message_id"]] for row in lane if row["message_id"] in to_send]

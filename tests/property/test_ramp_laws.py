@@ -119,31 +119,49 @@ class Ending:
     def look_at_age(self) -> None:
         """Note the age of the oldest message, as CloudWatch does of a queue with traffic."""
         now = self.world.clock.time()
-        sent = [one.sent_ms / 1000 for one in self.world.main.queue.messages()]
-        age = max([0.2, *(now - at for at in sent)])
+        age = 0.2
+        for queued in self.world.main.queue.messages():
+            age = max(age, now - queued.sent_ms / 1000)
         self.ages[int(now)] = max(age, self.ages.get(int(now), 0))
 
     def reading(self, began_at: float) -> Reading:
-        world, now = self.world, self.world.clock.time()
+        world = self.world
+        now = world.clock.time()
         deleted = sum(n for at, n in world.main.queue.deleted.items() if at >= int(began_at))
         main = queue_counts(world.main)
         if self.scenario.has_traffic:
             deleted += OTHERS_A_SECOND * (int(now) - int(began_at))
             main = main and replace(main, visible=main.visible + OTHERS_A_SECOND)
+
         recent = max(began_at, now - PATIENCE_MINUTES)
         missed = [at for at in world.faults["missed"] if at >= began_at]
         left = [at for at in world.faults["left"] if at >= recent]
-        obstacle = "a fault" if left else ""
-        ages = {at: age for at, age in self.ages.items() if at >= int(began_at)}
-        return Reading(now, obstacle, len(missed), main, queue_counts(world.dlq), ages, deleted)
+        return Reading(
+            at=now,
+            obstacle="a fault" if left else "",
+            uncounted=len(missed),
+            main=main,
+            dead_letters=queue_counts(world.dlq),
+            ages={at: age for at, age in self.ages.items() if at >= int(began_at)},
+            deleted=deleted,
+        )
+
+    def send(self, bodies: Mapping[str, Sequence[str]], left: Mapping[str, int]) -> None:
+        """Send these bodies of each group, of which *left* others are to be sent later."""
+        for group, bodies_of_group in bodies.items():
+            ours: dict[str, Any] = {"group_id": group, "in_step": bool(left[group])}
+            for body in bodies_of_group:
+                entry = redriven_entry(message(body, body), PLAN, MAIN, **ours)
+                self.world.main.send([entry])
 
     def returned(self) -> dict[str, int]:
-        return {group: of.returned for (_, group), of in self.counters.items.items()}
+        return {group: returns.returned for (_, group), returns in self.counters.items.items()}
 
 
 def play(scenario: Scenario) -> Ending:
     """Send step after step until no group may go on."""
-    faults, losses = iter(scenario.table_faults), iter(scenario.loses)
+    faults = iter(scenario.table_faults)
+    losses = iter(scenario.loses)
 
     def table_faults() -> None:
         if next(faults, False):
@@ -155,14 +173,15 @@ def play(scenario: Scenario) -> Ending:
     world = RampWorld(counters.add, **LIMITS)
     ending = Ending(scenario, world, counters)
     world.step_seconds = 0.1
-    world.fails = lambda one: ending.fails(one.body)
+    world.fails = lambda received: ending.fails(received.body)
     world.loses_answer = lambda: next(losses, False)
     if scenario.has_traffic:
         world.last = ending.look_at_age
-    bodies = {
-        group: [f"{tenant}-{group}-{n:02d}" for n, tenant in enumerate(tenants)]
-        for group, tenants in scenario.groups.items()
-    }
+
+    bodies = {}
+    for group, tenants in scenario.groups.items():
+        bodies[group] = [f"{tenant}-{group}-{n:02d}" for n, tenant in enumerate(tenants)]
+    left = {group: len(bodies[group]) for group in bodies}
     verdicts = Verdicts(
         plan_id=PLAN,
         earlier={},
@@ -174,18 +193,20 @@ def play(scenario: Scenario) -> Ending:
         allowed=scenario.allowed,
     )
     steps = verdicts.steps = list[Step]()
-    while wanted := verdicts.ready({group: len(of) for group, of in bodies.items()}):
-        ending.seen.append({one.body for one in world.handled})
-        drawn = {group: bodies[group][:size] for group, size in wanted.items()}
-        bodies = {group: of[len(drawn.get(group, ())) :] for group, of in bodies.items()}
-        left = {group: len(of) for group, of in bodies.items()}
+    while wanted := verdicts.ready(left):
+        ending.seen.append({handled.body for handled in world.handled})
+        drawn = {}
+        for group, size in wanted.items():
+            drawn[group] = bodies[group][:size]
+            bodies[group] = bodies[group][size:]
+        left = {group: len(bodies[group]) for group in bodies}
         ending.steps.append(drawn)
         world.is_consuming = len(ending.steps) < scenario.nobody_from
         world.is_replaying = len(ending.steps) < scenario.no_function_from
-        before, now = ending.returned(), world.clock.time()
-        for group, body in ((group, body) for group, of in drawn.items() for body in of):
-            ours: dict[str, Any] = {"group_id": group, "in_step": bool(left[group])}
-            world.main.send([redriven_entry(message(body, body), PLAN, MAIN, **ours)])
+
+        before = ending.returned()
+        now = world.clock.time()
+        ending.send(drawn, left)
         step = Step(
             number=len(ending.steps),
             run_id="run",
@@ -199,11 +220,13 @@ def play(scenario: Scenario) -> Ending:
         )
         steps.append(step)
         verdicts.here.add(step.number)
+
         for _ in range(PATIENCE_SECONDS * LOOKS_A_MINUTE):
             world.pass_time(1 / LOOKS_A_MINUTE)
             verdicts.look(left)
             if not verdicts.waiting(left):
                 break
+
     ending.ramp = verdicts.groups
     # Nobody waits for the last step.
     world.pass_time(5)
@@ -223,8 +246,10 @@ def no_step_follows_what_is_not_proven(ending: Ending) -> None:
     """Where nobody received the step before, or returns are not counted, nothing follows."""
     for number, step in enumerate(ending.steps):
         for group in step:
-            earlier = [one for before in ending.steps[:number] for one in before.get(group, ())]
-            unhandled = [one for one in earlier if one not in ending.seen[number]]
+            earlier = list[str]()
+            for before in ending.steps[:number]:
+                earlier += before.get(group, ())
+            unhandled = [body for body in earlier if body not in ending.seen[number]]
             assert len(unhandled) <= returns_allowed(ending.scenario.allowed, len(earlier))
             assert all(map(ending.fails, unhandled)), "nobody received it"
 
@@ -250,7 +275,7 @@ def test_groups_go_through_beside_one_tenant_that_fails(scenario: Scenario) -> N
 
     no_step_follows_what_is_not_proven(ending)
     only_groups_with_failures_are_stopped(ending)
-    handled = Counter(one.body for one in ending.world.handled)
+    handled = Counter(received.body for received in ending.world.handled)
     for group, tenants in scenario.groups.items():
         if not any(map(ending.fails, tenants)):
             assert ending.ramp[group].verdict is Verdict.SENT

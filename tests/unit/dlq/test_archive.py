@@ -31,7 +31,7 @@ def archive(tmp_path: Path) -> Archive:
     microseconds=st.lists(st.integers(0, 999_999), min_size=2, max_size=5, unique=True),
 )
 def test_ids_sort_by_time_within_a_second_too(seconds: int, microseconds: list[int]) -> None:
-    times = [seconds + one / 1_000_000 for one in sorted(microseconds)]
+    times = [seconds + number / 1_000_000 for number in sorted(microseconds)]
 
     ids = [new_id(time) for time in times]
 
@@ -45,12 +45,12 @@ MOMENTS = st.datetimes(datetime(2000, 1, 1), datetime(2999, 12, 31)).map(  # noq
 
 @given(now=MOMENTS, others=st.lists(MOMENTS, max_size=5))
 def test_ids_sort_after_those_that_faster_clocks_made(now: float, others: list[float]) -> None:
-    ids = [new_id(one) for one in others]
+    ids = list(map(new_id, others))
 
-    found = new_id(now, [f"reports/{one}/plan.yaml" for one in ids])
+    own_id = new_id(now, [f"reports/{other_id}/plan.yaml" for other_id in ids])
 
-    assert found > max(ids, default="")
-    assert found[:-6] >= new_id(now)[:-6]
+    assert own_id > max(ids, default="")
+    assert own_id[:-6] >= new_id(now)[:-6]
 
 
 @pytest.mark.parametrize("taken", ["20991231T235959Z-f423fabcdef", "20991231T235959Z-ffffff"])
@@ -74,10 +74,10 @@ def test_ids_sort_after_those_at_the_end_of_a_second(taken: str) -> None:
 def test_clock_behind_an_id_of_the_archive_is_named(ahead: float, note: str) -> None:
     ids = [new_id(NOW - 1000), new_id(NOW + ahead)]
 
-    found = clock_note(NOW, [f"reports/{ids[0]}/plan.yaml", ids[1], "reports/no-id/plan.yaml"])
+    sentence = clock_note(NOW, [f"reports/{ids[0]}/plan.yaml", ids[1], "reports/no-id/plan.yaml"])
 
-    assert note in found
-    assert bool(note) is bool(found)
+    assert note in sentence
+    assert bool(note) is bool(sentence)
     assert clock_note(NOW, []) == ""
 
 
@@ -193,18 +193,18 @@ def test_the_first_writer_names_the_format_and_no_other_changes_it(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("content", "found"),
+    ("content", "shown"),
     [(b"2\n", r"'2\n'"), (b"1", "'1'"), (b"", "''"), (b"\xff" * 99, "'\ufffd"), (None, "no file")],
 )
 @pytest.mark.parametrize("creates", [False, True])
 def test_an_archive_of_another_format_is_refused(
-    tmp_path: Path, content: bytes | None, found: str, *, creates: bool
+    tmp_path: Path, content: bytes | None, shown: str, *, creates: bool
 ) -> None:
     archive = open_folder(str(tmp_path))
     archive.write("messages/a.parquet", b"")
     if content is not None:
         archive.write("format", content)
 
-    with pytest.raises(InputError, match=re.escape(f"says 1, and this one has {found}")):
+    with pytest.raises(InputError, match=re.escape(f"says 1, and this one has {shown}")):
         open_archive(str(tmp_path), creates=creates)
     assert archive.read("format") == content

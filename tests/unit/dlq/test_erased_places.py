@@ -31,9 +31,10 @@ from tests.support.builders import NOW, context, message, queue_url, text
 from tests.support.ledgers import begin
 
 JANE = "Jane-Rosenweg"
-"""What stands in one place, and must stand nowhere afterwards."""
+"""A word that is in one place, and must be in none afterwards."""
 
-DRAIN, OTHER_DRAIN = "20231005T000001Z-aaaaaa", "20231005T000002Z-bbbbbb"
+DRAIN = "20231005T000001Z-aaaaaa"
+OTHER_DRAIN = "20231005T000002Z-bbbbbb"
 LATER_DRAIN = "20231106T000001Z-cccccc"
 ASKED = ("m-jane", "m-never-archived")
 
@@ -76,8 +77,8 @@ class FailureTable:
 
     def batch_get_item(self, RequestItems: Any) -> dict[str, Any]:  # noqa: N803 - boto3's
         [(name, wanted)] = RequestItems.items()
-        found = [key for key in wanted["Keys"] if key["message_id"]["S"] in self.items]
-        return {"Responses": {name: found}}
+        existing = [key for key in wanted["Keys"] if key["message_id"]["S"] in self.items]
+        return {"Responses": {name: existing}}
 
     def batch_write_item(self, RequestItems: Any) -> dict[str, Any]:  # noqa: N803 - boto3's
         for requests in RequestItems.values():
@@ -112,7 +113,7 @@ class World:
 
     def drained(self, drain_id: str, *messages: Message) -> str:
         at = datetime.fromtimestamp(NOW, UTC)
-        rows = [to_row(one, queue_url("parked"), at) for one in messages]
+        rows = [to_row(drained, queue_url("parked"), at) for drained in messages]
         return write_messages(self.archive, drain_id, len(message_files(self.archive)), rows)
 
     def half_written(self, folder: str) -> None:
@@ -130,7 +131,8 @@ def readable(content: bytes) -> str:
 
 
 def jane(message_id: str = "m-jane", body: str = "a body", **own: Any) -> Message:
-    system, attributes = own.pop("system", {}), own.pop("attributes", {})
+    system = own.pop("system", {})
+    attributes = own.pop("attributes", {})
     ours = context(first_id="f-jane", last_id="l-jane", **own)
     return message(message_id, body, {**attributes, **ours}, **system)
 
@@ -171,7 +173,7 @@ def deleted(world: World, path: str, content: bytes) -> None:
 
 
 def changed(world: World, change: Callable[[Plan], Plan], comment: str = "") -> None:
-    """Write the plan anew, without a version of the old one."""
+    """Replace the plan, without a version of the old one."""
     plan = read_plan((world.archive.read(world.plan) or b"").decode())
     world.archive.write(world.plan, f"{plan_text(change(plan))}{comment}".encode())
     world.archive.versions.clear()
@@ -195,7 +197,8 @@ def plan_of_another_drain(world: World) -> None:
 
 def rows_of(*messages: Message) -> bytes:
     at = datetime.fromtimestamp(NOW, UTC)
-    return parquet_bytes(to_table([to_row(one, queue_url("parked"), at) for one in messages]))
+    rows = [to_row(drained, queue_url("parked"), at) for drained in messages]
+    return parquet_bytes(to_table(rows))
 
 
 Seed = Callable[[World], object]
@@ -257,7 +260,7 @@ STAYS: dict[str, Seed] = {
     "a failure of another message": lambda w: w.failures.items.update({"m-other": JANE}),
     "a counter of a redrive": lambda w: w.failures.items.update({"returns#p-1#g-1": JANE}),
 }
-"""What docs/erase.md says that an erasure does not find, or must not touch."""
+"""By docs/erase.md an erasure does not find these, or must not touch them."""
 
 
 def erased(archive: Archive, *, execute: bool) -> None:

@@ -38,7 +38,7 @@ from dlq.archive.ledger.claims import (
 )
 from dlq.archive.ledger.disposition import Disposition
 from dlq.archive.ledger.erasures import Erasure, record_erasure
-from dlq.archive.ledger.message_state import STRENGTH, entries_of, states_in, states_of, strongest
+from dlq.archive.ledger.message_state import STRENGTH, states_in, states_of, strongest
 from dlq.archive.ledger.open_set import claimed_table, planned_states, read_messages
 from dlq.archive.ledger.run_results import clear_plans, ledger_files, write_result_files
 from dlq.archive.messages.dead_letter_schema import to_row
@@ -84,7 +84,7 @@ def test_claims_of_two_runs_do_not_meet_and_of_one_run_each_is_made_once(archive
 
     names = attempt_names(archive, ("p-1", "run-1"))
     assert names == [first.name("u", 1), first.name("u", 1, 1)]
-    assert [one.claim.message_ids for one in attempts_of(archive)] == [
+    assert [attempt.claim.message_ids for attempt in attempts_of(archive)] == [
         ("m-1",),
         ("m-4",),
         ("m-2",),
@@ -129,10 +129,13 @@ def attempts_in(words: str) -> list[Attempt]:
     ``claiming`` is a claim of an open run. The result of ``nothing`` leaves the message out.
     """
     attempts = []
-    for number, word in enumerate(filter(None, words.split(", ")), 1):
-        has_results = word not in ("claimed", "claiming")
-        results = {} if word == "nothing" else {"m": Disposition(word)} if has_results else None
-        is_closed = word != "claiming"
+    for number, outcome in enumerate(filter(None, words.split(", ")), 1):
+        results: dict[str, Disposition] | None = {}
+        if outcome in ("claimed", "claiming"):
+            results = None
+        elif outcome != "nothing":
+            results = {"m": Disposition(outcome)}
+        is_closed = outcome != "claiming"
         attempts.append(attempt(number, "m", age=900, results=results, is_closed=is_closed))
     return attempts
 
@@ -161,9 +164,9 @@ def attempts_in(words: str) -> list[Attempt]:
     ],
 )
 def test_state_follows_from_all_attempts(attempts: str, state: str | None) -> None:
-    found = states_of([*attempts_in(attempts), attempt(9, "other")])
+    all_states = states_of([*attempts_in(attempts), attempt(9, "other")])
 
-    assert found.get("m") == state
+    assert all_states.get("m") == state
 
 
 @pytest.mark.parametrize("age", [0, 899, 901, 3 * 86_400, -3 * 86_400])
@@ -193,7 +196,8 @@ def test_later_run_counts_whatever_the_clocks_say(
     words: str, ahead_seconds: float, *, is_closed: bool
 ) -> None:
     """A message in doubt that somebody wrote off is not sent again with ``--in-doubt send``."""
-    archive, (first, second) = MemoryArchive(), map(Disposition, words.split(", "))
+    archive = MemoryArchive()
+    first, second = map(Disposition, words.split(", "))
     settle(archive, "p-1", {"m": first}, "run-1", NOW + ahead_seconds, lock=9)
     settle(archive, "p-2", {"m": second}, "run-2", lock=10)
     if is_closed:
@@ -239,7 +243,8 @@ def test_erased_message_is_not_pending_and_a_sent_one_stays_sent(archive: Archiv
         return states
 
     assert found() == ["sent", "in_doubt", "pending"]
-    record_erasure(archive, Erasure("e", "me", "why", timestamp(NOW), {one: ["d"] for one in ids}))
+    drains = {message_id: ["d"] for message_id in ids}
+    record_erasure(archive, Erasure("e", "me", "why", timestamp(NOW), drains))
     assert found() == ["sent", "erased", "erased"]
 
 
@@ -251,7 +256,7 @@ def run_of(archive: Archive, chunk: int, *ids: str, run_id: str = "run-1") -> No
     """What a run leaves that has sent one chunk."""
     ledger = begin(archive, "p-1", run_id)
     assert ledger.claim("g-1", chunk, claim(*ids))
-    ledger.record("g-1", chunk, [sent(one) for one in ids])
+    ledger.record("g-1", chunk, [sent(message_id) for message_id in ids])
 
 
 def closed(archive: Archive, run: tuple[str, str] = RUN) -> None:
@@ -277,28 +282,27 @@ def test_readers_say_the_same_whichever_runs_are_closed(
     write(archive, first)
     for run in sorted(ended & list_runs(archive).keys()):
         closed(archive, run)
-    for chunk, one in enumerate(first, 1):
-        if one.results is None and one.later is not None:
-            Ledger(archive, one.plan_id, one.run_id).record("g-1", chunk, one.later)
+    for chunk, tried in enumerate(first, 1):
+        if tried.results is None and tried.later is not None:
+            Ledger(archive, tried.plan_id, tried.run_id).record("g-1", chunk, tried.later)
     write(archive, then, len(first) + 1)
 
-    states_of_runs = list_runs(archive)
-    said = [
-        attempt
-        for attempt in attempts_of(archive)
-        if attempt.name.chunk <= len(first)
-        or states_of_runs[attempt.name.plan_id, attempt.name.run_id] is not RunState.CLOSED
-    ]
-    entries = entries_of(said)
-    assert states(archive) == {one: entry.state for one, entry in entries.items()}
-    ids = {message_id for attempt in said for message_id in attempt.claim.message_ids}
-    found = {attempt.name: attempt for attempt in find_attempts(archive, ids)}
-    assert found == {one.name: one for one in said if one.claim.message_ids}
+    run_states = list_runs(archive)
+    attempts = list[Attempt]()
+    ids = set[str]()
+    for attempt in attempts_of(archive):
+        is_late = attempt.name.chunk > len(first)
+        if not is_late or run_states[attempt.name.run] is not RunState.CLOSED:
+            attempts.append(attempt)
+            ids.update(attempt.claim.message_ids)
+    assert states(archive) == states_of(attempts)
+    with_messages = {attempt.name: attempt for attempt in attempts if attempt.claim.message_ids}
+    assert {attempt.name: attempt for attempt in find_attempts(archive, ids)} == with_messages
 
-    # Whoever removes claims first seals the plans and closes their runs.
+    # Before claims are removed, the plans are sealed and their runs are closed.
     clear_plans(archive, timestamp(NOW + 1))
-    entries = entries_of([replace(one, is_closed=True) for one in said])
-    assert states(archive) == {one: entry.state for one, entry in entries.items()}
+    closed_attempts = [replace(attempt, is_closed=True) for attempt in attempts]
+    assert states(archive) == states_of(closed_attempts)
 
 
 def test_result_that_comes_after_the_file_wins(archive: Archive) -> None:
@@ -312,15 +316,17 @@ def test_result_that_comes_after_the_file_wins(archive: Archive) -> None:
 
     assert states(archive) == {"m-1": "sent"}
     assert find_sender(archive, "copy of m-1") == "m-1"
-    (found,) = find_attempts(archive, ["m-1"])
-    assert found.results == (sent("m-1"), refused)
+    (attempt,) = find_attempts(archive, ["m-1"])
+    assert attempt.results == (sent("m-1"), refused)
 
 
 def test_run_that_ends_writes_result_files_of_dead_runs_and_leaves_open_ones_alone(
     archive: Archive,
 ) -> None:
     """An open run holds the lock, if the one that ends has lost it."""
-    open_run, dead, ended = ("p-1", "open"), ("p-2", "dead"), ("p-2", "ended")
+    open_run = ("p-1", "open")
+    dead = ("p-2", "dead")
+    ended = ("p-2", "ended")
     begin(archive, *dead).claim("g-1", 1, claim("m-1"))
     close_open_runs(archive)
     begin(archive, *ended)
@@ -339,7 +345,7 @@ def drained(archive: Archive, drain_id: str, sent_at: datetime | None, *ids: str
     """What a drain leaves of messages with this SentTimestamp."""
     sent: Any = {"SentTimestamp": str(int(sent_at.timestamp() * 1000))} if sent_at else {}
     at = datetime.fromtimestamp(NOW, UTC)
-    rows = [to_row(message(one, **sent), queue_url("p"), at) for one in ids]
+    rows = [to_row(message(message_id, **sent), queue_url("p"), at) for message_id in ids]
     write_messages(archive, drain_id, 0, rows)
 
 
@@ -349,16 +355,16 @@ def decided_by(archive: Archive, run_id: str, sent_at: datetime | None, *ids: st
     text = sent_text(sent_at) if sent_at else ""
     of_run = replace(claim(*ids), first_sent_at=text, last_sent_at=text)
     assert ledger.claim(run_id, 1, of_run)
-    ledger.record(run_id, 1, [sent(one) for one in ids])
+    ledger.record(run_id, 1, [sent(message_id) for message_id in ids])
     closed(archive, ("p-1", run_id))
     return run_path("p-1", run_id, RESULTS)
 
 
 def pending_ids(archive: Archive) -> list[str]:
     """What an analysis finds now; it stores the open set."""
-    found = read_messages(archive)
-    found.open_set.write(archive)
-    return sorted(map(str, found.pending()["message_id"].to_pylist()))
+    messages = read_messages(archive)
+    messages.open_set.write(archive)
+    return sorted(map(str, messages.pending()["message_id"].to_pylist()))
 
 
 @pytest.mark.parametrize(
@@ -370,7 +376,8 @@ def test_copy_that_sqs_delivers_again_is_not_pending_however_old_it_is(
     days: int, drain_id: str, *, is_known: bool
 ) -> None:
     """The id of the drain that brings it is of a clock that may be years off."""
-    archive, at = MemoryArchive(), datetime.fromtimestamp(NOW, UTC) - timedelta(days=days)
+    archive = MemoryArchive()
+    at = datetime.fromtimestamp(NOW, UTC) - timedelta(days=days)
     sent_at = at if is_known else None
     drained(archive, "d-1", sent_at, "m-1")
     decided_by(archive, "run-1", sent_at, "m-1")
@@ -382,9 +389,12 @@ def test_copy_that_sqs_delivers_again_is_not_pending_however_old_it_is(
 
 
 def test_results_of_messages_that_were_sent_at_another_time_are_not_read_for_a_new_drain() -> None:
-    archive, at = MemoryArchive(), datetime.fromtimestamp(NOW, UTC)
+    archive = MemoryArchive()
+    at = datetime.fromtimestamp(NOW, UTC)
     times = {"run-1": at, "run-2": at + timedelta(hours=1), "run-3": at + timedelta(hours=2)}
-    paths = {one: decided_by(archive, one, time, f"m-{one}") for one, time in times.items()}
+    paths = {}
+    for run_id, time in times.items():
+        paths[run_id] = decided_by(archive, run_id, time, f"m-{run_id}")
     paths["run-4"] = decided_by(archive, "run-4", None, "m-run-4")
     for number, time in enumerate([*times.values(), at]):
         drained(archive, f"d-{number}", time, f"m-run-{number + 1}")
@@ -397,12 +407,14 @@ def test_results_of_messages_that_were_sent_at_another_time_are_not_read_for_a_n
     assert archive.opened & set(paths.values()) == {paths["run-2"], paths["run-4"]}
 
     archive.opened.clear()
-    assert [one.name.run_id for one in find_attempts(archive, ["m-run-1"], [at])] == ["run-1"]
+    (attempt,) = find_attempts(archive, ["m-run-1"], [at])
+    assert attempt.name.run_id == "run-1"
     assert archive.opened & set(paths.values()) == {paths["run-1"], paths["run-4"]}
 
 
 def test_claim_that_does_not_name_its_drains_has_all_drains_read_again() -> None:
-    archive, at = MemoryArchive(), datetime.fromtimestamp(NOW, UTC)
+    archive = MemoryArchive()
+    at = datetime.fromtimestamp(NOW, UTC)
     drained(archive, "d-1", at, "m-1")
     drained(archive, "d-2", at, "m-2")
     settle(archive, "p-1", {"m-1": Disposition.DISCARDED})
@@ -412,8 +424,8 @@ def test_claim_that_does_not_name_its_drains_has_all_drains_read_again() -> None
     settle(archive, "p-2", {"m-1": Disposition.RESTORED}, "run-2")
     closed(archive, ("p-2", "run-2"))
 
-    found = read_messages(archive)
-    assert found.counts() == {("d-1", "p-2", "restored"): 1, ("d-2", "", "pending"): 1}
+    counts = read_messages(archive).counts()
+    assert counts == {("d-1", "p-2", "restored"): 1, ("d-2", "", "pending"): 1}
 
 
 def table_of(docstring: str | None) -> list[dict[str, str]]:
@@ -479,7 +491,8 @@ def test_a_read_leaves_the_process_its_allocator() -> None:
 
 def test_what_the_analysis_of_a_plan_has_read_is_not_read_again() -> None:
     """But what it said of what is pending still counts, and what was written later is read."""
-    archive, at = MemoryArchive(), datetime.fromtimestamp(NOW, UTC)
+    archive = MemoryArchive()
+    at = datetime.fromtimestamp(NOW, UTC)
     drained(archive, "d-1", at, "m-1", "m-2")
     doubt = Result("m-1", Disposition.IN_DOUBT, timestamp(NOW))
     begin(archive, "p-1").claim("g-1", 1, claim("m-1"))

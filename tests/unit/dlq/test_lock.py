@@ -121,11 +121,11 @@ def run(run_id: str, claims: str) -> LockHolder:
 
 @dataclass
 class Story:
-    """What happens to the locks of an archive, told in steps: ``r-1 takes p-1; +60; r-1 renews``.
+    """Steps of runs and of time with the locks of an archive: ``r-1 takes p-1; +60; r-1 renews``.
 
     A run takes the lock for a plan, for ``analyze`` or for ``erase``; ``ahead N`` is by a clock
-    that is N s ahead. While a run waits, the others renew their locks until they end or die. What
-    stands behind ``while``, joined by ``and``, happens just before the next file is created or
+    that is N s ahead. While a run waits, the others renew their locks until they end or die. The
+    steps behind ``while``, joined by ``and``, happen just before the next file is created or
     written. ``task of`` asks the observer that ``is observed`` has made.
     """
 
@@ -224,11 +224,12 @@ STORIES = {
     "r-1 takes p-1",
     "a run that ended meanwhile is in nobody's way": "r-2 takes p-2 while r-1 takes p-1 and "
     "r-1 releases",
-    **{
-        f"{first} and {second} wait for each other": f"x-1 takes {first}; x-2 takes {second}; "
-        f"x-1 releases; x-2 takes {second}; x-1 takes {first}"
-        for first, second in (("analyze", "erase"), ("erase", "p-1"), ("erase", "erase"))
-    },
+    "analyze and erase wait for each other": "x-1 takes analyze; x-2 takes erase; "
+    "x-1 releases; x-2 takes erase; x-1 takes analyze",
+    "erase and p-1 wait for each other": "x-1 takes erase; x-2 takes p-1; "
+    "x-1 releases; x-2 takes p-1; x-1 takes erase",
+    "erase and erase wait for each other": "x-1 takes erase; x-2 takes erase; "
+    "x-1 releases; x-2 takes erase; x-1 takes erase",
     "analyses share the lock with each other and with plans": "a-1 takes analyze; r-1 takes p-1; "
     "a-2 takes analyze; a-1 is observed; a-1 renews; a-1 trouble; r-1 trouble; task of a-1; "
     "r-2 takes p-2; e-1 takes erase",
@@ -521,14 +522,14 @@ def test_marker_stops_a_task_before_its_next_claim_and_between_calls_within_a_se
 
 
 def test_task_can_stop_all_others(archive: Archive) -> None:
-    one, other = StopSignals(archive, MARKER, None), StopSignals(archive, MARKER, None)
-
+    first = StopSignals(archive, MARKER, None)
+    second = StopSignals(archive, MARKER, None)
     is_gone = Stop(StopCause.QUEUE, "the queue is gone")
 
-    one.stop(is_gone)
+    first.stop(is_gone)
 
-    assert not other.look()
-    assert one.stopped_by == other.stopped_by == is_gone
+    assert not second.look()
+    assert first.stopped_by == second.stopped_by == is_gone
 
 
 def test_task_stops_itself_where_the_marker_cannot_be_written() -> None:

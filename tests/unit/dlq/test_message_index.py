@@ -48,7 +48,8 @@ def test_members_are_those_of_the_table_that_the_plan_was_made_with(archive: Arc
 
 def test_reasons_of_a_drain_are_found_whatever_the_times_in_ids(archive: Archive) -> None:
     """The clock of the machine that began the drain was ahead of the analysis'."""
-    ahead, rest = "20991231T000000Z-aaaaaa", dict.fromkeys(REASONS.names, "x")
+    ahead = "20991231T000000Z-aaaaaa"
+    rest = dict.fromkeys(REASONS.names, "x")
     for plan_id, drain_id, logged in (
         ("20231115T000000Z-bbbbbb", ahead, "earlier"),
         ("20231116T000000Z-bbbbbb", ahead, "later"),
@@ -57,15 +58,19 @@ def test_reasons_of_a_drain_are_found_whatever_the_times_in_ids(archive: Archive
         row = {**rest, "message_id": f"m-{drain_id}", "logged": logged}
         write_reasons(archive, plan_id, drain_id, [row])
 
-    found = read_reasons(archive, {ahead})
+    reasons = read_reasons(archive, {ahead})
 
-    assert {one: row["logged"] for one, row in found.items()} == {f"m-{ahead}": "later"}
+    assert list(reasons) == [f"m-{ahead}"]
+    assert reasons[f"m-{ahead}"]["logged"] == "later"
 
 
 def drain(archive: Archive, drain_id: str, *numbers: int) -> str:
     """Messages of which two in a row are copies of one dead letter."""
-    made = [message(f"m-{n}", f"body {n}", context(first_id=f"first-{n // 2}")) for n in numbers]
-    rows = [to_row(one, queue_url("parked"), DRAINED_AT) for one in made]
+    rows = []
+    for number in numbers:
+        attributes = context(first_id=f"first-{number // 2}")
+        source = message(f"m-{number}", f"body {number}", attributes)
+        rows.append(to_row(source, queue_url("parked"), DRAINED_AT))
     return write_messages(archive, drain_id, 0, rows)
 
 
@@ -79,7 +84,7 @@ def looked_at(archive: Archive, *ids: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("steps", "found"),
+    ("steps", "expected"),
     [
         (["0 1", "2 3", "plan"], {"m-1": [0], "first-1": [1], "m-99": []}),
         # A plan has what is pending; the last of these has a part of each file.
@@ -89,7 +94,9 @@ def looked_at(archive: Archive, *ids: str) -> list[str]:
     ],
     ids=["one of many", "decided since", "drained since", "of two drains"],
 )
-def test_files_with_an_id(archive: Archive, steps: list[str], found: dict[str, list[int]]) -> None:
+def test_files_with_an_id(
+    archive: Archive, steps: list[str], expected: dict[str, list[int]]
+) -> None:
     """A step drains these numbers into a file, or makes a plan of the chosen messages."""
     files: list[str] = []
     for step in steps:
@@ -99,8 +106,8 @@ def test_files_with_an_id(archive: Archive, steps: list[str], found: dict[str, l
             case numbers:
                 files.append(drain(archive, f"d-{len(files)}", *map(int, numbers)))
 
-    for asked, places in found.items():
-        assert looked_at(archive, asked) == [files[place] for place in places]
+    for message_id, indexes in expected.items():
+        assert looked_at(archive, message_id) == [files[index] for index in indexes]
 
 
 def test_a_file_that_an_erase_replaced_is_read(archive: Archive) -> None:
@@ -136,7 +143,8 @@ class Counted(LocalArchive):
     spans: list[int] = field(default_factory=list)
 
     def open(self, path: str) -> BinaryIO | None:
-        spans, content = self.spans, super().read(path)
+        spans = self.spans
+        content = super().read(path)
 
         class File(BytesIO):
             def read(self, size: int | None = -1, /) -> bytes:
@@ -158,10 +166,11 @@ def test_counts_and_ids_cost_a_tenth(tmp_path: Path) -> None:
     for drain_id in (*DRAINS, YOUNG):
         ids = [f"{drain_id}-{n}" for n in range(20)]
         at = datetime.fromtimestamp(NOW if drain_id == YOUNG else NOW - 40 * 86_400, UTC)
-        rows = [to_row(message(one, bytes_of(50_000).hex()), queue_url("p"), at) for one in ids]
+        messages = [message(message_id, bytes_of(50_000).hex()) for message_id in ids]
+        rows = [to_row(source, queue_url("p"), at) for source in messages]
         write_messages(written, drain_id, 0, rows)
     archive = Counted(written.root)
-    size = sum(one.stat().st_size for one in Path(archive.root).rglob("*.parquet"))
+    size = sum(path.stat().st_size for path in Path(archive.root).rglob("*.parquet"))
 
     def spent() -> int:
         total = sum(archive.spans)
@@ -170,8 +179,9 @@ def test_counts_and_ids_cost_a_tenth(tmp_path: Path) -> None:
 
     read_messages(archive).open_set.write(archive)
     assert spent() < size / 10
-    found = count(archive)
-    assert (found.messages, [one.messages for one in found.drains]) == (120, [20] * 6)
+    counts = count(archive)
+    assert counts.messages == 120
+    assert [drained.messages for drained in counts.drains] == [20] * 6
     assert spent() < size / 10
     assert find_rows(archive, ["nobody"]) == []
     assert spent() < size / 10

@@ -82,8 +82,8 @@ def test_the_first_rule_that_fits_holds() -> None:
     row: dict[str, Any] = WORST
     for repaired, disposition, detail in REPAIRS:
         row = {**row, **repaired}
-        (found,) = with_dispositions(table_of(row), **SETTINGS).to_pylist()
-        assert (found[DISPOSITION], found[DETAIL]) == (disposition, detail), repaired
+        (decided,) = with_dispositions(table_of(row), **SETTINGS).to_pylist()
+        assert (decided[DISPOSITION], decided[DETAIL]) == (disposition, detail), repaired
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,9 @@ def test_what_the_settings_change(settings: Any, row: Any, disposition: str) -> 
         HAS_ROOM: True,
     }
 
-    found = with_dispositions(table_of({**plain, **row}), **{**SETTINGS, **settings})
+    decided = with_dispositions(table_of({**plain, **row}), **{**SETTINGS, **settings})
 
-    assert found[DISPOSITION].to_pylist() == [disposition]
+    assert decided[DISPOSITION].to_pylist() == [disposition]
 
 
 def test_a_state_is_that_of_the_same_message() -> None:

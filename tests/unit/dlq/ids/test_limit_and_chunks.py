@@ -65,14 +65,15 @@ def test_limit_takes_the_first_of_the_plans_order_on_fifo_whole_groups(
     for group in dict.fromkeys(map(group_of, work)):
         if sizes[group] <= limit:
             taken += sizes[group]
-            within |= {group} if taken <= limit else set()
+            if taken <= limit:
+                within.add(group)
 
-    found = dispositions_in(limited(rows_of(*map(Row._asdict, rows)), limit, to_fifo=to_fifo))
+    after = dispositions_in(limited(rows_of(*map(Row._asdict, rows)), limit, to_fifo=to_fifo))
 
-    expected = {row.message_id: row.disposition for row in rows}
+    before = {row.message_id: row.disposition for row in rows}
     over = [row.message_id for row in work if group_of(row) not in within]
-    assert found == expected | dict.fromkeys(over, Disposition.OVER_LIMIT)
-    assert sum(disposition in WORK for disposition in found.values()) <= limit
+    assert after == before | dict.fromkeys(over, Disposition.OVER_LIMIT)
+    assert sum(disposition in WORK for disposition in after.values()) <= limit
 
 
 def test_a_limit_of_nothing_to_do_changes_nothing() -> None:
@@ -89,16 +90,15 @@ def test_a_chunk_follows_from_a_hash_of_the_id_or_from_the_position() -> None:
     """Those in order have a position."""
     ids = [f"m-é-{n}" for n in range(300)]
     rows = rows_of(
-        *(positioned(one, None, None) for one in ids),
+        *(positioned(message_id, None, None) for message_id in ids),
         positioned("first", "in-order-00", 99),
         positioned("next", "in-order-00", 100),
     )
 
-    found = column_of(with_chunks(rows, 7), "unit", "chunk", "position")
+    chunks = column_of(with_chunks(rows, 7), "unit", "chunk", "position")
 
-    digests = {one: sha256(one.encode()).digest() for one in ids}
-    assert found == {
-        "first": ("in-order-00", 0, 99),
-        "next": ("in-order-00", 1, 100),
-        **{one: ("without-order", int.from_bytes(of[:8]) % 7, 0) for one, of in digests.items()},
-    }
+    expected = {"first": ("in-order-00", 0, 99), "next": ("in-order-00", 1, 100)}
+    for message_id in ids:
+        digest = sha256(message_id.encode()).digest()
+        expected[message_id] = ("without-order", int.from_bytes(digest[:8]) % 7, 0)
+    assert chunks == expected

@@ -49,9 +49,9 @@ def test_what_is_left_is_the_least_of_machine_and_group(
 
 
 def test_this_machine_can_be_asked() -> None:
-    found = available_bytes(0)
+    available = available_bytes(0)
 
-    assert found is None or found > 0
+    assert available is None or available > 0
 
 
 @pytest.mark.parametrize(

@@ -34,12 +34,12 @@ def test_the_worked_example_of_waiting_is_true() -> None:
     for message_id, group, disposition, _ in example:
         rows.append(message(message_id, disposition, None if group == "(none)" else group))
 
-    found = column_of(with_waiting(rows_of(*rows)), DISPOSITION, DETAIL)
+    results = column_of(with_waiting(rows_of(*rows)), DISPOSITION, DETAIL)
 
     for message_id, _, _, result in example:
         disposition, _, detail = result.partition(", detail ")
-        assert found[message_id] == (disposition, detail or None)
-    assert len(found) == 8
+        assert results[message_id] == (disposition, detail or None)
+    assert len(results) == 8
 
 
 def test_messages_of_two_parked_queues_do_not_wait_for_each_other() -> None:
@@ -59,9 +59,9 @@ def test_a_message_waits_behind_one_that_the_plan_does_not_have() -> None:
         {"message_id": "zz", "message_group_id": "g-2"},
     )
 
-    found = column_of(with_waiting(rows, elsewhere), DISPOSITION, DETAIL)
+    results = column_of(with_waiting(rows, elsewhere), DISPOSITION, DETAIL)
 
-    assert found == {"b": ("waits", "a"), "z": ("send", None)}
+    assert results == {"b": ("waits", "a"), "z": ("send", None)}
 
 
 def test_a_longer_sequence_number_is_a_later_one() -> None:
@@ -84,9 +84,9 @@ def test_without_numbers_time_and_then_the_id_decide() -> None:
         message("unknown", "send", sent_at=None),
     )
 
-    found = dispositions_in(with_waiting(rows))
+    results = dispositions_in(with_waiting(rows))
 
-    assert found == {"z": "send", "b": "leave", "a": "send", "c": "waits", "unknown": "send"}
+    assert results == {"z": "send", "b": "leave", "a": "send", "c": "waits", "unknown": "send"}
 
 
 def test_no_message_at_all_waits_for_nothing() -> None:

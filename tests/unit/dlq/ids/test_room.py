@@ -21,8 +21,8 @@ def text(value: str) -> dict[str, Any]:
 def has_room(max_message_bytes: int, *rows: tuple[Any, int | None]) -> list[bool]:
     listed = [dict(zip(ROOM_COLUMNS, row, strict=True)) for row in rows]
     table = with_room(pa.Table.from_pylist(listed, SCHEMA), max_message_bytes)
-    found: list[bool] = table[HAS_ROOM].to_pylist()  # type: ignore[assignment]
-    return found
+    have_room: list[bool] = table[HAS_ROOM].to_pylist()  # type: ignore[assignment]
+    return have_room
 
 
 def attributes(number: int) -> list[tuple[str, Any]]:

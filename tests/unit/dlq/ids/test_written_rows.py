@@ -36,13 +36,14 @@ def row(message_id: str, path: str, disposition: str = "send", to: str = "main")
 
 
 def table_of(*rows: dict[str, Any]) -> pa.Table:
-    paths = pa.array([one.pop(FILE) for one in rows], pa.string())
+    paths = pa.array([each.pop(FILE) for each in rows], pa.string())
     return rows_of(*rows).append_column(FILE, paths.dictionary_encode())
 
 
 def archived(archive: MemoryArchive, *ids: str) -> str:
     now = datetime(2026, 11, 22, tzinfo=UTC)
-    rows = [to_row(message(one, f"body of {one}"), queue_url("parked"), now) for one in ids]
+    messages = [message(message_id, f"body of {message_id}") for message_id in ids]
+    rows = [to_row(source, queue_url("parked"), now) for source in messages]
     return write_messages(archive, "d-1", 1, rows)
 
 
@@ -64,7 +65,10 @@ def read_by_a_task(archive: MemoryArchive, words: frozenset[str]) -> list[dict[s
         schema=pa.schema(types),
     )
     listed = pa.RecordBatch.from_pylist(values_of(parts_of(archive, FOLDER)), schema=PARTS)
-    return [one for batch in work.read([listed]) for one in batch.to_pylist()]
+    rows = list[dict[str, Any]]()
+    for batch in work.read([listed]):
+        rows += batch.to_pylist()
+    return rows
 
 
 def test_messages_of_one_archived_file_are_written_into_one_file() -> None:
@@ -91,14 +95,14 @@ def test_a_task_reads_the_messages_that_go_there_with_what_was_decided() -> None
 
     read = read_by_a_task(archive, frozenset({"send"}))
 
-    assert [(one["message_id"], one["body"]) for one in read] == [
-        ("c", "body of c"),
-        ("d", "body of d"),
-    ]
-    assert {(one["drain_id"], one[TASK], one["disposition"]) for one in read} == {
-        ("d-1", 3, "send")
-    }
-    assert [one["message_id"] for one in read_by_a_task(archive, frozenset({"discard"}))] == ["a"]
+    assert [read_row["message_id"] for read_row in read] == ["c", "d"]
+    assert [read_row["body"] for read_row in read] == ["body of c", "body of d"]
+    for read_row in read:
+        assert read_row["drain_id"] == "d-1"
+        assert read_row[TASK] == 3
+        assert read_row["disposition"] == "send"
+    (discarded,) = read_by_a_task(archive, frozenset({"discard"}))
+    assert discarded["message_id"] == "a"
 
 
 def test_a_file_that_is_gone_ends_the_task() -> None:
