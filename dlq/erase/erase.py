@@ -8,7 +8,7 @@ ledgers say of it are so old. What is pending, in doubt or busy never goes by ag
 A record with the ids is durable before the first file is changed. What comes after it can be
 repeated after a crash at any moment, and the next erasure completes one that died. Erasing by age
 needs no record: it finds again what is left, since what is decided stays so. Messages are selected
-while the archive lock is held, so that nobody decides anew meanwhile.
+while the archive lock is held, so that nobody decides about them meanwhile.
 """
 
 import time
@@ -73,7 +73,7 @@ _MARK_OF_OTHER_KEYS = "#"
 _TIME = r"^\d{4}-\d\d-\d\dT"
 
 FEWEST_DAYS = 15
-"""What was decided is known for so long at least: SQS keeps a message for 14 days at most."""
+"""The fewest days to keep what was decided: SQS keeps a message for 14 days at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,8 @@ class EraseRequest:
 
     def check(self) -> None:
         """Raise InputError if the options contradict each other."""
-        if [bool(self.ids), self.where is not None, self.is_by_age].count(True) != 1:
+        selections = [bool(self.ids), self.where is not None, self.is_by_age]
+        if selections.count(True) != 1:
             raise InputError("erase needs --id or --where or --older-than-days: what is to go")
         for message_id in self.ids:
             if _MARK_OF_OTHER_KEYS in message_id:
@@ -117,7 +118,7 @@ class EraseRequest:
 
 @dataclass(frozen=True, slots=True)
 class EraseSummary:
-    """What was erased, or would be; docs/reference.md describes the fields, under "erase".
+    """Summary of what was erased, or would be; for the fields see docs/reference.md, "erase".
 
     Of *messages* each counts once, by age once in each drain. *rows* has duplicates, too, and is 0
     for a dry run.
@@ -196,27 +197,42 @@ def _erase_named(
     _clear_commands(archive, lock)
     if summary.is_empty:
         return summary
+
+    # From here on a crash is harmless: the next erasure completes every one that was recorded.
     if summary.is_new:
         application_id = engine.application_id if engine else None
-        begun.append(replace(new, caller=caller(application_id)))
-        record_erasure(archive, begun[-1])
-    gone = {message_id for record in begun for message_id in record.messages}
-    rows = sum(
-        remove_messages(archive, drain_id, gone, lock.require) for drain_id in summary.drains
-    )
+        new = replace(new, caller=caller(application_id))
+        begun.append(new)
+        record_erasure(archive, new)
+
+    gone_ids: set[str] = set()
+    for record in begun:
+        gone_ids.update(record.messages)
+    removed_rows = 0
+    for drain_id in summary.drains:
+        removed_rows += remove_messages(archive, drain_id, gone_ids, lock.require)
+
     for folder, files in reports.items():
         lock.require()
         strip_report(archive, folder, files)
+
     # After the reports: by the deleted files a repeat finds the reports of their drains.
     for path in summary.deleted_files:
         archive.remove(path, keeps_current=True)
     for folder in (MESSAGES, REPORTS):
         archive.sweep(folder)
+
+    _complete(archive, begun)
+    erase_id = new.erase_id if summary.is_new else ""
+    return replace(summary, erase_id=erase_id, rows=removed_rows)
+
+
+def _complete(archive: Archive, begun: Sequence[Erasure]) -> None:
+    """Delete the recorded failures of these erasures, and mark each as done."""
     for record in begun:
         if record.failure_table:
             _delete_recorded(record.failure_table, record.ids)
         mark_done(archive, record.erase_id)
-    return replace(summary, erase_id=new.erase_id if summary.is_new else "", rows=rows)
 
 
 def _find(
@@ -234,41 +250,52 @@ def _find(
         rows = _matching(archive, engine, request.where)
     else:
         raise InputError("--where needs an engine")
-    messages = defaultdict[str, set[str]](set)
+
+    drains_by_message = defaultdict[str, set[str]](set)
     for row in rows.to_pylist():
-        messages[row["message_id"]].add(row["drain_id"])
-    archived, known = len(messages), {*messages, *map(str, rows["first_id"].to_pylist())}
-    known.update(filter(None, rows["last_id"].to_pylist()))
-    asked = {*request.ids, *known}
+        drains_by_message[row["message_id"]].add(row["drain_id"])
+    archived = len(drains_by_message)
+    archived_ids = {*drains_by_message, *map(str, rows["first_id"].to_pylist())}
+    archived_ids.update(filter(None, rows["last_id"].to_pylist()))
+    copy_ids = {*request.ids, *archived_ids}
+    unknown_ids = set(request.ids) - archived_ids
+
     # Copies that have expired: reports of plans that had them may quote them.
-    erased = {message_id for record in erasures(archive) for message_id in record.messages}
-    for row in planned_copies(archive, asked):
-        if row["message_id"] not in erased:
-            messages[row["message_id"]].add(drain_of(row["file"]))
-            known |= {row["message_id"], row["first_id"]}
+    erased_ids: set[str] = set()
+    for record in erasures(archive):
+        erased_ids.update(record.messages)
+    for row in planned_copies(archive, copy_ids):
+        if row["message_id"] not in erased_ids:
+            drains_by_message[row["message_id"]].add(drain_of(row["file"]))
+            unknown_ids -= {row["message_id"], row["first_id"]}
+
     failures = None
     if request.failure_table:
-        asked |= sent_copies(archive, messages)
-        failures = _recorded(request.failure_table, {*messages, *asked})
+        copy_ids |= sent_copies(archive, drains_by_message)
+        failures = _recorded(request.failure_table, {*drains_by_message, *copy_ids})
+
     new = Erasure(
-        new_id(now),
-        actor(),
-        request.reason,
-        timestamp(now),
-        {message_id: sorted(drains) for message_id, drains in sorted(messages.items())},
-        other_ids=sorted(asked - messages.keys()),
+        erase_id=new_id(now),
+        who=actor(),
+        reason=request.reason,
+        time=timestamp(now),
+        messages={
+            message_id: sorted(drains) for message_id, drains in sorted(drains_by_message.items())
+        },
+        other_ids=sorted(copy_ids - drains_by_message.keys()),
         failure_table=request.failure_table,
     )
     begun = erasures(archive, unfinished=True)
-    gone = {message_id for record in (new, *begun) for message_id in record.ids}
-    deleted_files = tuple(
-        path
-        for path in archive.outdated(MESSAGES)
-        if any(holds_any(content, gone) for content in archive.outdated_contents(path))
-    )
-    drains = {drain for record in (new, *begun) for drain in record.drains}
+    gone_ids: set[str] = set()
+    drains: set[str] = set()
+    for record in (new, *begun):
+        gone_ids |= record.ids
+        drains |= record.drains
+
+    deleted_files = _deleted_files(archive, gone_ids)
     drains.update(map(drain_of, deleted_files))
     reports = reports_quoting(archive, drains)
+
     summary = EraseSummary(
         erase_id="",
         messages=archived,
@@ -276,22 +303,32 @@ def _find(
         drains=tuple(sorted(drains)),
         reports=tuple(reports),
         resumed=tuple(record.erase_id for record in begun),
-        unknown_ids=tuple(one for one in request.ids if one not in known),
+        unknown_ids=tuple(message_id for message_id in request.ids if message_id in unknown_ids),
         deleted_files=deleted_files,
         failures=failures,
-        expired=len(messages) - archived,
+        expired=len(drains_by_message) - archived,
     )
     return summary, new, begun, reports
+
+
+def _deleted_files(archive: Archive, message_ids: Collection[str]) -> tuple[str, ...]:
+    """Return the files of which the bucket keeps an old version with one of these messages."""
+    paths: list[str] = []
+    for path in archive.outdated(MESSAGES):
+        if any(holds_any(content, message_ids) for content in archive.outdated_contents(path)):
+            paths.append(path)
+    return tuple(paths)
 
 
 def _named(archive: Archive, ids: Collection[str]) -> pa.Table:
     """Select the rows with these message ids or first ids, and those of their copies."""
     files = message_files(archive)
-    found = rows_by_file(archive, files, ["first_id"], ids, _IDS)
-    first_ids = {str(one) for _, rows in found for one in rows["first_id"].to_pylist()}
-    of_copies = rows_by_file(archive, files, _IDS, first_ids, ["first_id"])
-    rows = with_files(of_copies, _IDS)
-    return rows.append_column("drain_id", drains_of(rows))
+    first_ids: set[str] = set()
+    for _, matches in rows_by_file(archive, files, ["first_id"], ids, _IDS):
+        first_ids.update(map(str, matches["first_id"].to_pylist()))
+
+    copies = with_files(rows_by_file(archive, files, _IDS, first_ids, ["first_id"]), _IDS)
+    return copies.append_column("drain_id", drains_of(copies))
 
 
 def _matching(archive: Archive, engine: Engine, where: str) -> pa.Table:
@@ -315,30 +352,42 @@ def _expire(
     if lock:
         _clear_commands(archive, lock)
         clear_plans(archive, timestamp(oldest_seconds))
-    oldest = pa.scalar(datetime.fromtimestamp(oldest_seconds, UTC), pa.timestamp("us", "UTC"))
-    files = {drain_id: [*paths] for drain_id, paths in groupby(message_files(archive), drain_of)}
-    counts, drains = Counter[str](), list[str]()
+
     # A clock that was ahead lets a drain look younger, and its messages stay for longer. A drain
     # that looks older does no harm: each message's own time counts, too.
-    old = {one for one in files if one < new_id(oldest_seconds)}
-    for drain_id in files.keys() - old:
-        counts["younger"] += sum(rows_named(path) or 0 for path in files[drain_id])
-    pending_ids, acted = _kept_ids(archive, oldest_seconds) if old else (None, None)
-    for drain_id in sorted(old):
+    counts = Counter[str]()
+    old_files: dict[str, list[str]] = {}
+    oldest_drain = new_id(oldest_seconds)
+    for drain_id, paths in groupby(message_files(archive), drain_of):
+        if drain_id < oldest_drain:
+            old_files[drain_id] = list(paths)
+        else:
+            counts["younger"] += sum(rows_named(path) or 0 for path in paths)
+
+    drains: list[str] = []
+    oldest = pa.scalar(datetime.fromtimestamp(oldest_seconds, UTC), pa.timestamp("us", "UTC"))
+    pending_ids, acted_ids = _kept_ids(archive, oldest_seconds) if old_files else (None, None)
+    for drain_id, paths_of_drain in sorted(old_files.items()):
         # Otherwise Arrow keeps what earlier drains took.
         pa.default_memory_pool().release_unused()
         columns = ("message_id", "drained_at")
-        rows = with_files(rows_by_file(archive, files[drain_id], columns), columns)
+        rows = with_files(rows_by_file(archive, paths_of_drain, columns), columns)
+
         ids = rows["message_id"]
-        is_pending, is_old = is_in(ids, pending_ids), pc.less(rows["drained_at"], oldest)
-        is_leaving = pc.and_not(pc.and_not(is_old, is_pending), is_in(ids, acted))
-        leaving, pending = ids.filter(is_leaving).unique(), len(ids.filter(is_pending).unique())
+        is_pending = is_in(ids, pending_ids)
+        is_old = pc.less(rows["drained_at"], oldest)
+        is_leaving = pc.and_not(pc.and_not(is_old, is_pending), is_in(ids, acted_ids))
+        leaving = ids.filter(is_leaving).unique()
+
+        pending = len(ids.filter(is_pending).unique())
         younger = len(ids.unique()) - len(leaving) - pending
         counts.update(messages=len(leaving), younger=younger, pending=pending)
-        drains += [drain_id] * bool(len(leaving))
+        if len(leaving):
+            drains.append(drain_id)
         if lock:
             removed = remove_messages(archive, drain_id, leaving, lock.require, merges=True)
             counts["rows"] += removed
+
     return EraseSummary(
         erase_id="",
         messages=counts["messages"],
@@ -351,7 +400,8 @@ def _expire(
 
 def _kept_ids(archive: Archive, oldest_seconds: float) -> tuple[Any, Any]:
     """Return the ids of what is pending; and those of older drains that somebody acted on since."""
-    oldest, oldest_drain = timestamp(oldest_seconds), new_id(oldest_seconds)
+    oldest = timestamp(oldest_seconds)
+    oldest_drain = new_id(oldest_seconds)
 
     def acted(rows: pa.Table) -> Any:  # noqa: ANN401 - an Arrow mask
         # Somebody changed a time that cannot be read: the message stays.
@@ -361,9 +411,11 @@ def _kept_ids(archive: Archive, oldest_seconds: float) -> tuple[Any, Any]:
         return pc.and_(pc.invert(is_long_ago), pc.less(drains, pa.scalar(oldest_drain)))
 
     pending = read_messages(archive).pending()["message_id"]
-    spans = stored_open_set(archive).runs
-    without = {path for path, span in spans.items() if span.last_time < oldest}
-    claimed = claimed_table(archive, without=without, wanted=acted)
+    older_results: set[str] = set()
+    for path, span in stored_open_set(archive).runs.items():
+        if span.last_time < oldest:
+            older_results.add(path)
+    claimed = claimed_table(archive, without=older_results, wanted=acted)
     return pending, claimed["message_id"]
 
 
@@ -375,25 +427,27 @@ def reports_quoting(archive: Archive, drain_ids: Collection[str]) -> dict[str, l
         its table, which holds no content.
     """
     paths = sorted({*archive.list(REPORTS), *archive.outdated(REPORTS)})
-    others = (path for path in paths if f"/{TABLE}/" not in path)
-    found: dict[str, list[str]] = {}
-    for folder, files in groupby(others, lambda path: "/".join(path.split("/")[:2])):
+    with_content = (path for path in paths if f"/{TABLE}/" not in path)
+    reports: dict[str, list[str]] = {}
+    for folder, files in groupby(with_content, lambda path: "/".join(path.split("/")[:2])):
         plan = _plan_in(archive, folder)
         # Without a plan, or if that has faults, the report may be about any message.
         if not set(drain_ids).isdisjoint(plan.snapshot.drain_ids if plan else drain_ids):
-            found[folder] = [*files]
-    return found
+            reports[folder] = list(files)
+    return reports
 
 
 def strip_report(archive: Archive, folder: str, files: Sequence[str]) -> None:
-    """Remove all of a report but its plan, which is written anew without quotes and comments."""
-    path, plan = f"{folder}/{PLAN}", _plan_in(archive, folder)
+    """Remove all of a report but its plan, which is written again without quotes and comments."""
+    path = f"{folder}/{PLAN}"
+    plan = _plan_in(archive, folder)
     if plan is not None:
         groups = tuple(replace(group, title="(erased)") for group in plan.groups)
         snapshot = replace(plan.snapshot, where=None)
         archive.write(path, plan_text(replace(plan, snapshot=snapshot, groups=groups)).encode())
         # A versioned bucket keeps what was overwritten.
         archive.remove(path, keeps_current=True)
+
     for file in files:
         if file != path or plan is None:
             archive.remove(file)
@@ -409,12 +463,14 @@ def _plan_in(archive: Archive, folder: str) -> Plan | None:
 
 def _recorded(table: str, message_ids: Collection[str]) -> int:
     """Count the items of these messages; raise InputError if the table cannot be read."""
-    client, counts = aws_client("dynamodb", table_client_config()), list[int]()
+    client = aws_client("dynamodb", table_client_config())
+    items = 0
 
     def read(keys: list[_Key]) -> Any:  # noqa: ANN401 - boto3's
+        nonlocal items
         wanted = {"ProjectionExpression": "message_id", "ConsistentRead": True, "Keys": keys}
         answer = client.batch_get_item(RequestItems={table: wanted})
-        counts.append(len(answer["Responses"].get(table, ())))
+        items += len(answer["Responses"].get(table, ()))
         return answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys")
 
     try:
@@ -424,7 +480,7 @@ def _recorded(table: str, message_ids: Collection[str]) -> int:
             f"--failure-table {table}: {describe(error)}; check the name, the Region, and that you "
             "may call dynamodb:BatchGetItem and dynamodb:BatchWriteItem on it"
         ) from error
-    return sum(counts)
+    return items
 
 
 def _delete_recorded(table: str, message_ids: Collection[str]) -> None:
@@ -461,11 +517,11 @@ def _in_batches(
 
     A producer can write any first id into a context, also the key of an item that is no failure.
     """
-    keys = [
-        {"message_id": {"S": message_id}}
-        for message_id in sorted(message_ids)
-        if _MARK_OF_OTHER_KEYS not in message_id
-    ]
+    keys: list[_Key] = []
+    for message_id in sorted(message_ids):
+        if _MARK_OF_OTHER_KEYS not in message_id:
+            keys.append({"message_id": {"S": message_id}})
+
     for start in range(0, len(keys), size):
         if _BUSY_TABLE.finish(call, keys[start : start + size]):
             raise ArchiveError(f"failure table {table}: DynamoDB is too busy; run again")

@@ -31,7 +31,7 @@ from dlq.engine import Engine, Work
 from dlq.errors import InputError
 from dlq.explain.findings import Findings, GroupFinding, in_rows, merged
 from dlq.explain.group_findings import buckets_between, group_findings
-from dlq.explain.grouping import OTHERS, Pattern
+from dlq.explain.grouping import OTHERS, Grouping
 from dlq.explain.groups import (
     MOST_KEYS,
     SLIM_COLUMNS,
@@ -71,7 +71,7 @@ _WHEN = "when"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalysisRequest:
-    """What to analyse and where the report goes.
+    """Options of an analysis, and the place of its report.
 
     Attributes:
         out: a folder for the report, None for ``<archive>/reports/<id>``.
@@ -98,9 +98,10 @@ class AnalysisRequest:
 
     @property
     def condition(self) -> str | None:
-        """What the plan freezes: *where* and *since* as one condition, None for all messages."""
+        """The condition of the plan: *where* and *since* as one, None for all messages."""
         if self.since is None:
             return self.where
+
         time = self.since.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ")
         recent = f"sent_at >= timestamp '{time}Z'"
         if self.where is None:
@@ -140,6 +141,7 @@ def analyze(
         analysis = _Analysis(engine, archive, request, masks, now, progress, pending)
         findings, snapshot, memory = analysis.run(drains, plan_id, f"{reports.root}/plan.yaml")
         findings = replace(findings, clock=clock_note(now.timestamp(), [*earlier, *drains]))
+
         rules: Mapping[str, Rule] = {}
         if request.policy:
             by_count = groups_table(_counted_by_family(findings))
@@ -156,7 +158,44 @@ def analyze(
 
 
 @dataclass(frozen=True, slots=True)
+class _Grouped:
+    """The messages of an analysis, with their groups.
+
+    Attributes:
+        slim: a row for each message, without its body: ``SLIM_COLUMNS``, ``TABLE_COLUMNS``,
+            ``chance`` and ``group_id``.
+        listed: a row for each group, the largest first; see ``group_rows``.
+        different: the number of messages with different first ids.
+    """
+
+    slim: pa.Table
+    grouping: Grouping
+    listed: list[dict[str, Any]]
+    different: int
+
+    @property
+    def buckets(self) -> range:
+        """The time buckets between the first message and the last; see ``buckets_between``."""
+        firsts = filter(None, (row["first_sent_at"] for row in self.listed))
+        lasts = filter(None, (row["last_sent_at"] for row in self.listed))
+        return buckets_between(min(firsts, default=None), max(lasts, default=None))
+
+
+@dataclass(frozen=True, slots=True)
 class _Analysis:
+    """One analysis: groups the pending messages, and describes each group.
+
+    What ``run`` makes of three pending messages, of which two failed in the same way::
+
+        messages   m-1, m-2, m-3               id and file of those that the condition takes
+        reasons    m-2: {...}                  by id, an error from logs; m-2 brought none itself
+        slim       m-1: g-a, m-2: g-a, m-3: g-b    a row for each message, without its body
+        listed     g-a: 2, g-b: 1              a row for each group: count, times, ids to show
+        groups     g-a: {...}, g-b: {...}      as listed, with trend, status, leads and samples
+
+    Bodies are read twice: all of them to assign the groups, then those of a sample to find leads.
+    """
+
     engine: Engine
     archive: Archive
     request: AnalysisRequest
@@ -168,46 +207,31 @@ class _Analysis:
     def run(
         self, drains: Sequence[str], plan_id: str, plan_path: str
     ) -> tuple[Findings, Snapshot, GroupMemory]:
+        """Return the findings, what the plan says of its messages, and the memory to write."""
         with self.progress("reading what is pending", str):
             messages = self._selected()
         require_memory(messages.num_rows, available_bytes(self.engine.reserved_bytes))
         reasons, log_note = self._reasons(messages, plan_id)
 
-        known = read_memory(self.archive)
-        kept_ids, group_by = known.groups.keys() | known.said, self.request.group_by
-        assign = partial(assign_groups, self.archive, kept=kept_ids, group_by=group_by)
-        columns = tuple(dict.fromkeys((*SLIM_COLUMNS, *TABLE_COLUMNS)))
-        with self.progress("grouping", str):
-            keyed = read_keyed(self.engine, self.archive, messages, reasons, columns)
-            slim, grouping = with_groups(keyed, assign)
-            del keyed
-            listed = group_rows(slim)
-            different = different_messages(slim)
+        grouped = self._group(messages, reasons)
+        memory, table_sha256 = self._remember(grouped.slim, plan_id)
 
-        with self.progress("remembering the groups", str):
-            memory = read_memory(self.archive)
-            note_edits(self.archive, memory)
-            if self.request.condition is None:
-                follow_messages(slim, self.archive, plan_id, self.now)
-        with self.progress("saving the groups", str):
-            table_sha256 = write_message_table(slim, self.archive, plan_id)
-
+        grouping = grouped.grouping
         is_whole = self.request.condition is None and len(grouping.ids) < MOST_KEYS
         after, gone = after_analysis(
-            memory, plan_id, self.now, listed, grouping.unlisted, is_whole=is_whole
+            memory, plan_id, self.now, grouped.listed, grouping.unlisted, is_whole=is_whole
         )
-        firsts = filter(None, (row["first_sent_at"] for row in listed))
-        lasts = filter(None, (row["last_sent_at"] for row in listed))
-        buckets = buckets_between(min(firsts, default=None), max(lasts, default=None))
-        groups, sampled = self._groups(reasons, slim, listed, grouping.titles, buckets, after)
+
+        buckets = grouped.buckets
+        groups, sampled = self._describe(grouped, reasons, buckets, after)
         findings = Findings(
             plan_id=plan_id,
             archive=self.archive.root,
             plan_path=plan_path,
             analyzed_at=self.now,
-            messages=slim.num_rows,
-            different=different,
-            bucket_starts=tuple(datetime.fromtimestamp(one, UTC) for one in buckets),
+            messages=grouped.slim.num_rows,
+            different=grouped.different,
+            bucket_starts=tuple(datetime.fromtimestamp(seconds, UTC) for seconds in buckets),
             bucket_seconds=float(buckets.step),
             groups=groups,
             where=self.request.condition,
@@ -221,11 +245,11 @@ class _Analysis:
             group_by=grouping.group_by,
         )
         snapshot = Snapshot(
-            tuple(drains),
-            slim.num_rows,
-            table_sha256,
-            self.request.condition,
-            self.request.policy.sha256 if self.request.policy else None,
+            drain_ids=tuple(drains),
+            messages=grouped.slim.num_rows,
+            table_sha256=table_sha256,
+            where=self.request.condition,
+            policy_sha256=self.request.policy.sha256 if self.request.policy else None,
         )
         return findings, snapshot, after
 
@@ -237,20 +261,58 @@ class _Analysis:
         if self.request.where is not None:
             # On its own first: "a) OR (b" is a condition only within brackets.
             self.engine.check_condition(self.request.where, READ_SCHEMA, WHERE)
-        named = [
-            name for name in named_columns(condition, READ_COLUMNS) if name in ARROW_SCHEMA.names
-        ]
-        columns = list(dict.fromkeys(["message_id", *named]))
+
+        columns = ["message_id"]
+        for name in named_columns(condition, READ_COLUMNS):
+            if name in ARROW_SCHEMA.names and name not in columns:
+                columns.append(name)
         work = read_messages_work(self.archive, self.pending, columns, self.engine.slots)
         selected = self.engine.run_where(work, condition, ["message_id"])
         return self.pending.filter(is_in(self.pending["message_id"], selected["message_id"]))
 
+    def _group(self, messages: pa.Table, reasons: Reasons) -> _Grouped:
+        """Read and sign the bodies of all messages, and assign each message to a group."""
+        memory = read_memory(self.archive)
+        assign = partial(
+            assign_groups,
+            self.archive,
+            kept=memory.groups.keys() | memory.said,
+            group_by=self.request.group_by,
+        )
+        columns = tuple(dict.fromkeys((*SLIM_COLUMNS, *TABLE_COLUMNS)))
+        with self.progress("grouping", str):
+            keyed = read_keyed(self.engine, self.archive, messages, reasons, columns)
+            slim, grouping = with_groups(keyed, assign)
+            # Both are large, and only one is needed.
+            del keyed
+            return _Grouped(
+                slim=slim,
+                grouping=grouping,
+                listed=group_rows(slim),
+                different=different_messages(slim),
+            )
+
+    def _remember(self, slim: pa.Table, plan_id: str) -> tuple[GroupMemory, str]:
+        """Write what later analyses need; return the memory of now, and the table's SHA-256."""
+        with self.progress("remembering the groups", str):
+            # Read now: somebody may have decided since the grouping began.
+            memory = read_memory(self.archive)
+            note_edits(self.archive, memory)
+            if self.request.condition is None:
+                follow_messages(slim, self.archive, plan_id, self.now)
+        with self.progress("saving the groups", str):
+            table_sha256 = write_message_table(slim, self.archive, plan_id)
+        return memory, table_sha256
+
     def _reasons(self, messages: pa.Table, plan_id: str) -> tuple[dict[str, Any], str]:
-        """Return errors that logs have, now or from earlier, of messages without one."""
+        """Return errors that logs have, now or from earlier, of messages without one.
+
+        Return also a note about the logs for the report; empty if none were read.
+        """
         files = map(str, self.pending[FILE].unique().to_pylist())
-        reasons, note = read_reasons(self.archive, set(map(drain_of, files))), ""
+        reasons = read_reasons(self.archive, set(map(drain_of, files)))
         if not self.request.logs:
-            return reasons, note
+            return reasons, ""
 
         unexplained = messages.filter(pc.invert(is_in(messages["message_id"], [*reasons])))
         with self.progress("reading the logs", str):
@@ -274,33 +336,38 @@ class _Analysis:
             write_reasons(self.archive, plan_id, drain_id, rows_of_drain)
         return reasons, note
 
-    def _groups(
-        self,
-        reasons: Reasons,
-        slim: pa.Table,
-        listed: list[dict[str, Any]],
-        titles: Mapping[str, Pattern | str],
-        buckets: range,
-        memory: GroupMemory,
+    def _describe(
+        self, grouped: _Grouped, reasons: Reasons, buckets: range, memory: GroupMemory
     ) -> tuple[tuple[GroupFinding, ...], int]:
         """Return the findings of the groups, and the size of the sample."""
+        listed = grouped.listed
         if not listed:
             return (), 0
+
         counts = {row["group_id"]: row["count"] for row in listed}
         with self.progress("counting", str):
-            tallied = tallies(slim, buckets)
+            tallied = tallies(grouped.slim, buckets)
+
         notes = read_notes(self.archive, memory, counts)
-        for rank, row in enumerate(listed):
+        for row in listed:
             row["note"] = notes.get(row["group_id"], "")
-            row["shown"] = row["shown"][: None if rank < _GROUPS_WITH_ALL_SAMPLES else 1]
+        for row in listed[_GROUPS_WITH_ALL_SAMPLES:]:
+            row["shown"] = row["shown"][:1]
 
         body_bytes = sum(row["body_bytes_sum"] for row in listed)
-        picks = picked(slim, sampling_rates(counts, body_bytes), [row["shown"] for row in listed])
+        rates = sampling_rates(counts, body_bytes)
+        picks = picked(grouped.slim, rates, [row["shown"] for row in listed])
         with self.progress("looking for leads", str):
             sampled, shown = read_features(
-                self.engine, self.archive, picks, reasons, titles, self.masks
+                engine=self.engine,
+                archive=self.archive,
+                picks=picks,
+                reasons=reasons,
+                titles=grouped.grouping.titles,
+                masks=self.masks,
             )
             leads = leads_among(sampled, counts, self.masks)
+
         groups = group_findings(
             listed, tallied, shown, leads, buckets=buckets, now=self.now, memory=memory
         )
@@ -308,10 +375,12 @@ class _Analysis:
 
 
 def _counted_by_family(findings: Findings) -> Findings:
-    groups = []
+    """Give each group the count and the share of its family, for the conditions of rules."""
+    groups: list[GroupFinding] = []
     for family in in_rows(findings.groups, findings.families):
         whole = merged(family)
-        groups += [replace(one, count=whole.count, share=whole.share) for one in family]
+        for group in family:
+            groups.append(replace(group, count=whole.count, share=whole.share))
     return replace(findings, groups=tuple(groups))
 
 
@@ -322,17 +391,27 @@ def _write(
     reports.write("groups.parquet", parquet_bytes(groups_table(findings)))
     reports.write("summary.json", summary_json(findings).encode())
     reports.write("report.html", render_page(findings).encode())
-    notes, groups = plan_notes(findings), []
+
+    notes = plan_notes(findings)
+    groups: list[PlannedGroup] = []
     for group in findings.groups:
-        rule = rules.get(group.group_id)
-        if rule is not None and (word := findings.left_for_people.get(group.group_id)):
-            notes[group.group_id].append(f"left for a person ({word}) against rule: {rule.name}")
-            rule = None
-        elif rule is not None:
-            notes[group.group_id].append(f"by the policy's rule: {rule.name}")
-        action = Action.LEAVE if rule is None else rule.action
+        action = Action.LEAVE
+        if rule := rules.get(group.group_id):
+            decision = findings.left_for_people.get(group.group_id)
+            if decision:
+                note = f"left for a person ({decision}) against rule: {rule.name}"
+            else:
+                note = f"by the policy's rule: {rule.name}"
+                action = rule.action
+            notes[group.group_id].append(note)
         groups.append(PlannedGroup(group.group_id, group.title, group.count, action))
-    plan = Plan(findings.plan_id, findings.archive, snapshot, tuple(groups))
+
+    plan = Plan(
+        plan_id=findings.plan_id,
+        archive=findings.archive,
+        snapshot=snapshot,
+        groups=tuple(groups),
+    )
     reports.write("plan.yaml", plan_text(plan, notes).encode())
 
 
