@@ -54,7 +54,7 @@ _DRAIN_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest(RedriveRequest):
-    """What is asked of a scheduled run: what its redrive needs, and more.
+    """Options of a scheduled run: those of its redrive, and more.
 
     Attributes:
         policy: the file of rules, None to drain and analyze only. With it a destination is needed.
@@ -88,12 +88,17 @@ class RunRequest(RedriveRequest):
         allowed = self.allow_returns
         if allowed is None and settings.allow_returns is not None:
             allowed = str(settings.allow_returns)
-        budgets_seconds = [self.time_budget_seconds, settings.time_budget_seconds]
-        known_budgets = [seconds for seconds in budgets_seconds if seconds is not None]
+
+        budget_seconds = self.time_budget_seconds
+        if budget_seconds is None:
+            budget_seconds = settings.time_budget_seconds
+        elif settings.time_budget_seconds is not None:
+            budget_seconds = min(budget_seconds, settings.time_budget_seconds)
+
         return replace(
             self,
             max_rate=settings.max_rate if self.max_rate is None else self.max_rate,
-            time_budget_seconds=min(known_budgets, default=None),
+            time_budget_seconds=budget_seconds,
             masks=(*self.masks, *(settings.mask or ())),
             ramp=settings.ramp if self.ramp is None else self.ramp,
             allow_returns=allowed,
@@ -285,7 +290,7 @@ def _status(archive: Archive) -> dict[str, Any]:
     try:
         return dict(json.loads(archive.read(STATUS_FILE) or b"{}"))
     except (ValueError, TypeError):
-        # The next run writes it anew.
+        # The next run writes a new one.
         return {}
 
 

@@ -2,11 +2,13 @@
 
 import secrets
 import time
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
@@ -40,21 +42,29 @@ _MOST_TASKS = IN_FLIGHT_MESSAGES // FILE_MESSAGES
 _PROBES = "probes"
 """The folder of probes. What a killed driver left there is not read."""
 
-_NUMBERS = dict.fromkeys(
-    ("received", "archived", "deleted", "left", "unreadable", "tests"), pa.int64()
-)
-_COUNTS = pa.schema({**_NUMBERS, "faults": pa.list_(pa.string()), "stopped_by": pa.string()})
+_COUNT_TYPES: dict[str, pa.DataType] = {
+    "received": pa.int64(),
+    "archived": pa.int64(),
+    "deleted": pa.int64(),
+    "left": pa.int64(),
+    "unreadable": pa.int64(),
+    "tests": pa.int64(),
+    "faults": pa.list_(pa.string()),
+    "stopped_by": pa.string(),
+}
+_COUNTS = pa.schema(_COUNT_TYPES)
+"""What a task yields: its ``DrainCounts``."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrainRequest:
-    """What to drain, and how much of it: the arguments of ``collect``, see its help.
+    """Options of a drain: the arguments of ``collect``, see its help.
 
     Attributes:
         tasks: loops in parallel; None for one for each full file of what SQS counts, 1 to 30 and,
             on one machine, no more than cores. A FIFO queue gets one, so that its order is kept.
         limit: messages to take in total, at least 1; None for all. A task that Spark starts again
-            begins its share anew.
+            takes its whole share again.
         time_budget_seconds: when to stop receiving; received messages are still written and
             deleted.
     """
@@ -111,8 +121,11 @@ def drain(
     begin_archive(archive)
     started = time.time()
     drain_id = new_id(started)
+
     waiting = at_start.visible + at_start.delayed
     expected = waiting if request.limit is None else min(waiting, request.limit)
+    rules = rules_by_task(request, expected, most_tasks(engine), started, is_fifo=address.is_fifo)
+
     probe = Probe(f"{_PROBES}/{drain_id}", secrets.token_hex(16).encode())
     archive.write(probe.path, probe.content)
     with ExitStack() as stack:
@@ -122,31 +135,56 @@ def drain(
             probe=probe,
             drain_id=drain_id,
             queue_url=request.parked_queue_url,
-            rules=rules_by_task(
-                request, expected, most_tasks(engine), started, is_fifo=address.is_fifo
-            ),
+            rules=rules,
             make_client=make_client,
         )
         how_far = HowFar(expected)
         with progress("draining", lambda: how_far.line(rows_written(archive, drain_id))):
-            tasks = [pa.table({"task": [number]}) for number in range(len(work.rules))]
-            rows = engine.run(Work(tasks, work.run, _COUNTS)).to_pylist()
+            tasks = [pa.table({"task": [number]}) for number in range(len(rules))]
+            counts = engine.run(Work(tasks, work.run, _COUNTS)).to_pylist()
+
+    seconds = time.time() - started
+    queue = SqsQueue(make_client(request.parked_queue_url), request.parked_queue_url)
+    return _summary(drain_id, archive, seconds, counts, queue_counts(queue))
+
+
+def _summary(
+    drain_id: str,
+    archive: Archive,
+    seconds: float,
+    counts_of_tasks: Iterable[Mapping[str, Any]],
+    rest: QueueCounts | None,
+) -> DrainSummary:
+    """Add up the counts of all tasks, which are rows of ``_COUNTS``."""
+    totals = Counter[str]()
+    faults: list[str] = []
+    causes: set[str] = set()
+    for counts in counts_of_tasks:
+        faults += counts["faults"]
+        if counts["stopped_by"]:
+            causes.add(counts["stopped_by"])
+        for name in ("received", "archived", "deleted", "left", "unreadable", "tests"):
+            totals[name] += counts[name]
+
     return DrainSummary(
         drain_id=drain_id,
         archive=archive.root,
-        seconds=time.time() - started,
-        rest=queue_counts(
-            SqsQueue(make_client(request.parked_queue_url), request.parked_queue_url)
-        ),
-        faults=tuple(fault for row in rows for fault in row["faults"]),
-        stopped_by=tuple(sorted({row["stopped_by"] for row in rows if row["stopped_by"]})),
-        **{name: sum(row[name] for row in rows) for name in _NUMBERS},
+        seconds=seconds,
+        received=totals["received"],
+        archived=totals["archived"],
+        deleted=totals["deleted"],
+        left=totals["left"],
+        unreadable=totals["unreadable"],
+        faults=tuple(faults),
+        stopped_by=tuple(sorted(causes)),
+        rest=rest,
+        tests=totals["tests"],
     )
 
 
 @dataclass(frozen=True, slots=True)
 class DrainWork:
-    """What each task must know; an engine calls ``run``."""
+    """Runs the tasks of one drain; an engine calls ``run``."""
 
     archive: Archive
     probe: Probe
@@ -199,18 +237,28 @@ def most_tasks(engine: Engine) -> int:
 def rules_by_task(
     request: DrainRequest, expected: int, slots: int, started: float, *, is_fifo: bool
 ) -> tuple[DrainRules, ...]:
-    """Return the rules of each task, for about so many *expected* messages."""
-    most = min(slots, _MOST_TASKS)
-    count = 1 if is_fifo else request.tasks or max(1, min(most, expected // FILE_MESSAGES))
-    budget = request.time_budget_seconds
+    """Return the rules of each task; about *expected* messages are in the queue."""
+    if is_fifo:
+        tasks = 1
+    elif request.tasks:
+        tasks = request.tasks
+    else:
+        most = min(slots, _MOST_TASKS)
+        tasks = max(1, min(most, expected // FILE_MESSAGES))
+
+    budget_seconds = request.time_budget_seconds
     rules = DrainRules(
         is_fifo=is_fifo,
         wait_seconds=request.wait_seconds,
-        chunk_messages=max(1, min(FILE_MESSAGES, IN_FLIGHT_MESSAGES // count)),
+        chunk_messages=max(1, min(FILE_MESSAGES, IN_FLIGHT_MESSAGES // tasks)),
         receives=1 if is_fifo else CONCURRENT_CALLS // 2,
-        until_seconds=None if budget is None else started + budget,
+        until_seconds=None if budget_seconds is None else started + budget_seconds,
     )
     if request.limit is None:
-        return (rules,) * count
-    share, rest = divmod(request.limit, count)
-    return tuple(replace(rules, limit=share + (index < rest)) for index in range(count))
+        return (rules,) * tasks
+
+    # The first tasks take one message more where the limit cannot be divided evenly.
+    share, rest = divmod(request.limit, tasks)
+    larger = replace(rules, limit=share + 1)
+    smaller = replace(rules, limit=share)
+    return (larger,) * rest + (smaller,) * (tasks - rest)

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +45,7 @@ Titles and leads are printed on a terminal only: elsewhere, as in the log of a s
 get group ids and counts. Run it again at any time. docs/analysis.md explains groups and leads."""
 
 _ANALYZE = "analyze"
-_OF_DRAIN = ("limit", "time_budget_seconds", "tasks", "wait_seconds")
+_DRAIN_OPTIONS = ("limit", "time_budget_seconds", "tasks", "wait_seconds")
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -106,10 +106,17 @@ def _run(values: dict[str, Any]) -> int:
     from dlq.explain.analyze import AnalysisRequest, analyze, load_policy
     from dlq.inspect.sizes import size_of_pending
 
-    only, url, policy = (values.pop(name) for name in ("only", "parked_queue_url", "policy"))
-    place, sha256 = values.pop("archive"), values.pop("policy_sha256")
-    of_drain = {name: value for name in _OF_DRAIN if (value := values.pop(name)) is not None}
-    archive = open_archive(place)
+    only = values.pop("only")
+    url = values.pop("parked_queue_url")
+    policy = values.pop("policy")
+    sha256 = values.pop("policy_sha256")
+    archive = open_archive(values.pop("archive"))
+    drain_options: dict[str, Any] = {}
+    for name in _DRAIN_OPTIONS:
+        value = values.pop(name)
+        if value is not None:
+            drain_options[name] = value
+
     if only != "drain":
         _check_analysis(values, policy, sha256)
     if only == _ANALYZE:
@@ -123,12 +130,13 @@ def _run(values: dict[str, Any]) -> int:
             engine = engine_for("collect", lambda: size_of_pending(archive).plus(waiting))
     # Only an engine can check all of its conditions.
     rules = load_policy(engine, policy, sha256) if policy else None
-    drained, findings = None, None
+
+    drained = None
+    findings = None
     try:
         if only != _ANALYZE:
-            drained = drain(
-                engine, archive, DrainRequest(url, **of_drain), progress=progress_here()
-            )
+            draining = DrainRequest(url, **drain_options)
+            drained = drain(engine, archive, draining, progress=progress_here())
         if only == _ANALYZE or (not only and message_files(archive)):
             request = AnalysisRequest(**values, policy=rules, stack=STACK.get())
             findings = analyze(engine, archive, request, progress=progress_here())
@@ -224,9 +232,13 @@ def analysis_fields(findings: Findings) -> dict[str, object]:
     return {
         **{name: getattr(findings, name) for name in _FIELDS},
         "plan": findings.plan_path,
-        "groups": [{name: getattr(one, name) for name in _GROUP} for one in findings.groups],
-        "gone": [one.group_id for one in findings.gone],
+        "groups": [_group_fields(group) for group in findings.groups],
+        "gone": [group.group_id for group in findings.gone],
     }
+
+
+def _group_fields(group: GroupFinding) -> dict[str, object]:
+    return {name: getattr(group, name) for name in _GROUP}
 
 
 def print_analysis(findings: Findings) -> None:
@@ -245,34 +257,48 @@ def print_analysis(findings: Findings) -> None:
     for path in findings.unreadable:
         print_line(f"note: {path} cannot be read; what it says of a group is left out")
     if left := findings.left_for_people:
-        named = [f"{group_id} ({word})" for group_id, word in left.items()]
+        named = [f"{group_id} ({disposition})" for group_id, disposition in left.items()]
         more = ", …" if len(named) > _GROUPS_IN_A_LOG else ""
         print_line(
             f"left for a person, who last said otherwise than the policy: "
             f"{counted(len(left), 'group')}: {', '.join(named[:_GROUPS_IN_A_LOG])}{more}"
         )
+
     folder = findings.plan_path.removesuffix("/plan.yaml")
     if not findings.groups:
         print_line(f"nothing is left to decide; report: {folder}")
         return
-    is_terminal = sys.stdout.isatty()
-    shown = findings.groups[: _GROUPS_ON_A_TERMINAL if is_terminal else _GROUPS_IN_A_LOG]
-    headings = ("group", "count", "share", "trend", "what failed, and what sets it apart")
-    rows = [
-        (one.group_id, one.count, percent(one.share), one.trend, _title_and_lead(one))
-        for one in shown
-    ]
-    columns = len(headings) if is_terminal else len(headings) - 1
-    print_table(headings[:columns], [row[:columns] for row in rows], spare=("trend", "share"))
+
+    shown = findings.groups[:_GROUPS_IN_A_LOG]
+    if sys.stdout.isatty():
+        shown = findings.groups[:_GROUPS_ON_A_TERMINAL]
+    _print_groups(shown)
     if groups > len(shown):
         rest = findings.messages - sum(group.count for group in shown)
         more = counted(groups - len(shown), "smaller group")
         print_line(f"… and {more} with {counted(rest, 'message')}; all are in the report")
+
     print_line(f"report: {folder}/report.html")
     # The plan of the archive's newest report need not be named.
     is_found = findings.plan_path.startswith(f"{findings.archive}/{REPORTS}/")
     words = () if is_found else ("--plan", findings.plan_path)
     print_line(f"next: {suggestion('groups', findings.archive, *words)}")
+
+
+def _print_groups(groups: Iterable[GroupFinding]) -> None:
+    """Print a row for each group; on a terminal with its title and its first lead."""
+    is_terminal = sys.stdout.isatty()
+    headings = ["group", "count", "share", "trend"]
+    if is_terminal:
+        headings.append("what failed, and what sets it apart")
+
+    rows: list[list[object]] = []
+    for group in groups:
+        row: list[object] = [group.group_id, group.count, percent(group.share), group.trend]
+        if is_terminal:
+            row.append(_title_and_lead(group))
+        rows.append(row)
+    print_table(headings, rows, spare=("trend", "share"))
 
 
 def _title_and_lead(group: GroupFinding) -> str:

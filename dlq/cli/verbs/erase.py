@@ -91,14 +91,21 @@ def _run(options: tuple[str, EraseRequest]) -> int:
 
 def print_erase(summary: EraseSummary, request: EraseRequest) -> None:
     """Print what was erased, or would be, and what stays."""
-    for one in summary.unknown_ids:
-        print_line(f"nothing in the archive has the id {one}")
-    for one in summary.resumed:
-        print_line(f"erasure {one} was begun by an earlier run and not completed; this run does it")
-    by_age = {"drained or decided later": summary.younger, "pending": summary.pending}
-    others = by_age if request.is_by_age else {"reports that may quote them": len(summary.reports)}
-    counts = {"messages": summary.messages, "drains": len(summary.drains), **others}
+    for message_id in summary.unknown_ids:
+        print_line(f"nothing in the archive has the id {message_id}")
+    for erase_id in summary.resumed:
+        print_line(
+            f"erasure {erase_id} was begun by an earlier run and not completed; this run does it"
+        )
+
+    counts = {"messages": summary.messages, "drains": len(summary.drains)}
+    if request.is_by_age:
+        counts["drained or decided later"] = summary.younger
+        counts["pending"] = summary.pending
+    else:
+        counts["reports that may quote them"] = len(summary.reports)
     print_table(tuple(counts), [tuple(counts.values())])
+
     if summary.expired:
         print_line(f"{counted(summary.expired, 'expired message')} that reports may quote")
     for folder in summary.reports:
@@ -108,15 +115,19 @@ def print_erase(summary: EraseSummary, request: EraseRequest) -> None:
         print_line(f"{files} of which the bucket keeps a version with such a message")
     if summary.failures is not None:
         print_line(f"{counted(summary.failures, 'recorded failure')} in the failure table")
+    _print_result(summary, request)
+
+
+def _print_result(summary: EraseSummary, request: EraseRequest) -> None:
+    """Print whether something was erased, and what the operator must do next."""
     if summary.is_empty:
         print_line("nothing to erase")
     elif not request.execute:
-        print_line(
-            "dry run: nothing was erased. To do it, add --execute"
-            + ("" if request.is_by_age else f" --reason 'why'{_IS_KEPT}")
-        )
+        reason = "" if request.is_by_age else f" --reason 'why'{_IS_KEPT}"
+        print_line(f"dry run: nothing was erased. To do it, add --execute{reason}")
     else:
-        print_line(", ".join(filter(None, (f"erased {summary.rows:,} rows", summary.erase_id))))
+        erase_id = f", {summary.erase_id}" if summary.erase_id else ""
+        print_line(f"erased {summary.rows:,} rows{erase_id}")
         if not request.is_by_age:
             table = "" if request.failure_table else "; the failure table: give --failure-table"
             print_line(f"{_NOT_REACHED}{table}")

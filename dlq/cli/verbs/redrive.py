@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,7 @@ from dlq.redrive.request import RedriveRequest
 from dlq.redrive.summary import RedriveSummary
 
 if TYPE_CHECKING:
+    from dlq.plan.ramp import GroupRamp
     from dlq.redrive.watch import Watched
 
 _ABOUT = """\
@@ -159,6 +161,7 @@ def _run(options: tuple[str, RedriveRequest]) -> int:
     # Nobody should wait for an engine to be told of a mistake.
     archive = open_archive(place)
     run = prepare(archive, request)
+
     summary = stopped_summary(run)
     watch = None
     if summary is None:
@@ -166,6 +169,7 @@ def _run(options: tuple[str, RedriveRequest]) -> int:
             watch = Watch(archive, request)
         engine = engine_for("redrive", lambda: size_of_plan(archive, run.plan))
         summary = redrive(engine, run, progress=progress_here(), announce=print_error)
+
     # Also where all groups were stopped before, so that no run began.
     is_stopped = request.execute and bool(summary.stopped_groups)
     if not AS_JSON.get():
@@ -174,6 +178,7 @@ def _run(options: tuple[str, RedriveRequest]) -> int:
         if summary.stopped_groups and not is_stopped:
             print_line(f"once it is fixed: {_decide_command(place, summary, request)}")
     print_stop(summary.stopped_by)
+
     exit_code = exit_code_of(summary)
     if watch and exit_code != INTERRUPTED:
         watched = watch.run(summary.plan_id, progress_here())
@@ -181,9 +186,10 @@ def _run(options: tuple[str, RedriveRequest]) -> int:
         exit_code = exit_code_of_watch(watched, exit_code)
     outcomes = watch.outcomes if watch else ()
     print_answer(
-        {**redrive_fields(summary), "outcomes": [asdict(one) for one in outcomes]},
+        {**redrive_fields(summary), "outcomes": list(map(asdict, outcomes))},
         lambda: print_outcomes(outcomes, request.failure_table),
     )
+
     if exit_code == INTERRUPTED or not is_stopped:
         return exit_code
     print_error(
@@ -266,32 +272,13 @@ def print_redrive(
     suggests names the plan, because the command did not: a newer report may come. With *names_pace*
     it names the ramp that the dry run has promised, or that there is none.
     """
-    words = columns(summary.counts)
-    has_titles = sys.stdout.isatty() and any(group.title for group in summary.groups)
-    rows = [
-        (
-            group.group_id,
-            f"{group.action}, edited" if group.is_edited else group.action,
-            *(sum(group.counts.get(one, 0) for one in of) for of in words.values()),
-            *([group.title] if has_titles else []),
-        )
-        for group in summary.groups
-    ]
-    headings = (heading, "action", *words, *(["failure"] if has_titles else []))
-    print_table(headings, rows, spare=("done before", "left", "action"))
+    _print_groups(summary, heading)
     for sample in summary.samples:
         print_line(f"edit of group {sample.group_id}, message {sample.message_id}")
         print_diff([f"  {line}" for line in sample.lines], indent=2)
     if summary.ramp:
-        rows = [
-            (
-                *(of.group_id, f"{of.step} of {of.steps}", of.sent),
-                *(came_back(of.sent, of.returned), of.allowed, of.verdict, of.why),
-            )
-            for of in summary.ramp
-        ]
-        headings = ("ramp of group", "step", "sent", "came back", "may", "verdict", "")
-        print_table(headings, rows, spare=("may", "step"))
+        _print_ramp(summary.ramp)
+
     for problem in summary.problems:
         print_line(problem_sentence(problem))
     for note in summary.notes:
@@ -308,6 +295,44 @@ def print_redrive(
     print_line(_format_result(summary, suggested))
 
 
+def _print_groups(summary: RedriveSummary, heading: str) -> None:
+    """Print the numbers of each group; on a terminal its title, too."""
+    dispositions_by_column = columns(summary.counts)
+    headings = [heading, "action", *dispositions_by_column]
+    has_titles = sys.stdout.isatty() and any(group.title for group in summary.groups)
+    if has_titles:
+        headings.append("failure")
+
+    rows: list[list[object]] = []
+    for group in summary.groups:
+        action = f"{group.action}, edited" if group.is_edited else group.action
+        row: list[object] = [group.group_id, action]
+        for dispositions in dispositions_by_column.values():
+            row.append(sum(group.counts.get(disposition, 0) for disposition in dispositions))
+        if has_titles:
+            row.append(group.title)
+        rows.append(row)
+    print_table(headings, rows, spare=("done before", "left", "action"))
+
+
+def _print_ramp(ramps: Sequence["GroupRamp"]) -> None:
+    """Print how far each group is in its ramp."""
+    rows: list[Sequence[object]] = []
+    for ramp in ramps:
+        row = (
+            ramp.group_id,
+            f"{ramp.step} of {ramp.steps}",
+            ramp.sent,
+            came_back(ramp.sent, ramp.returned),
+            ramp.allowed,
+            ramp.verdict,
+            ramp.why,
+        )
+        rows.append(row)
+    headings = ("ramp of group", "step", "sent", "came back", "may", "verdict", "")
+    print_table(headings, rows, spare=("may", "step"))
+
+
 _DONE = {
     Disposition.SENT: "sent {:,}",
     Disposition.RESTORED: "restored {:,}",
@@ -317,7 +342,10 @@ _DONE = {
 
 
 def _format_result(summary: RedriveSummary, suggested: str) -> str:
-    done = [text.format(count) for one, text in _DONE.items() if (count := summary.count(one))]
+    done: list[str] = []
+    for disposition, text in _DONE.items():
+        if count := summary.count(disposition):
+            done.append(text.format(count))
     if summary.executed:
         return f"plan {summary.plan_id}, run {summary.run_id}: {', '.join(done) or 'sent 0'}"
     if all(group.action == Action.LEAVE for group in summary.groups):
@@ -325,6 +353,7 @@ def _format_result(summary: RedriveSummary, suggested: str) -> str:
     to_send = summary.count(Disposition.SEND)
     if not (to_send or done):
         return f"dry run: nothing would be sent to {summary.destination}"
+
     pace = "as fast as it goes"
     if summary.max_rate is not None:
         pace = f"in about {duration(to_send / summary.max_rate)} at {summary.max_rate:g} a second"

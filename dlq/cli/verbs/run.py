@@ -111,19 +111,23 @@ def publish_pending(client: "CloudWatchClient", main_queue_name: str, pending: "
     A failure is printed and does not fail the run: only the alarm depends on these metrics.
     *client* is of the alarm's Region.
     """
-    dimensions = {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: main_queue_name}
-    data: Any = [
-        {
+    values = {
+        Metric.PENDING_MESSAGES: pending.messages,
+        Metric.OLDEST_PENDING_SECONDS: pending.oldest_seconds,
+    }
+    data: list[Any] = []
+    for metric, value in values.items():
+        datum = {
             "MetricName": metric.value,
-            "Dimensions": [{"Name": name, "Value": one} for name, one in dimensions.items()],
+            "Dimensions": [
+                {"Name": SERVICE_DIMENSION, "Value": SERVICE},
+                {"Name": MAIN_QUEUE_DIMENSION, "Value": main_queue_name},
+            ],
             "Value": value,
             "Unit": unit_of(metric),
         }
-        for metric, value in (
-            (Metric.PENDING_MESSAGES, pending.messages),
-            (Metric.OLDEST_PENDING_SECONDS, pending.oldest_seconds),
-        )
-    ]
+        data.append(datum)
+
     try:
         client.put_metric_data(Namespace=NAMESPACE, MetricData=data)
     except (ClientError, BotoCoreError) as error:
