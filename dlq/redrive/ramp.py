@@ -435,6 +435,7 @@ class Ramp:
                 "not known yet; run again"
             )
             return Stop(StopCause.RAMP, why)
+
         has_left_out = not dispositions.isdisjoint(_LEFT_OUT)
         if has_left_out or self._has_other_groups(step):
             why = (
@@ -442,13 +443,15 @@ class Ramp:
                 "has begun; run it as that one, or collect again"
             )
             return Stop(StopCause.RAMP, why)
+
         sent = Counter(dict.fromkeys(step.messages, 0))
         for tally in tallies:
             if tally.disposition in (Disposition.SENT, Disposition.SENT_BEFORE):
                 sent[tally.group_id] += tally.count
         sent_at = self.runner.deadline.clock.now_seconds()
         self.steps.create(replace(step, sent_at=sent_at, messages=sent))
-        # On FIFO only a plan that is resolved anew shows what waits behind the others.
+
+        # On FIFO only a plan that is resolved again shows what waits behind the others.
         is_short = self._in_order and sent.total() < sum(step.messages.values())
         if not is_short:
             return None

@@ -105,9 +105,10 @@ def redrive(
 
 def _stopped_notes(resolved: ResolvedPlan, memory: GroupMemory) -> list[str]:
     """Return a sentence for each group that somebody, or a ramp, has stopped."""
-    stopped_ids = {
-        tally.group_id for tally in resolved.planned if tally.disposition == Disposition.STOPPED
-    }
+    stopped_ids: set[str] = set()
+    for tally in resolved.planned:
+        if tally.disposition == Disposition.STOPPED:
+            stopped_ids.add(tally.group_id)
     return [stopped_note(group_id, memory.stopped[group_id]) for group_id in stopped_ids]
 
 

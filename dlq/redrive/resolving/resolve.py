@@ -148,15 +148,22 @@ def resolve(rows: pa.Table, limit: int | None, *, to_fifo: bool) -> ResolvedPlan
         if row[DISPOSITION] in WORK:
             tally = Tally(row["group_id"], row[DISPOSITION], row["count"])
             work[row[DESTINATION]].append(tally)
+
+    tallies: list[Tally] = []
+    for (group_id, disposition), count in planned.items():
+        tallies.append(Tally(group_id, disposition, count))
+
+    hindered: list[Tally] = []
+    for cause in causes_of_problems(rows, EXAMPLES):
+        tally = Tally("", cause.disposition, cause.number, cause.detail, cause.examples)
+        hindered.append(tally)
+
     return ResolvedPlan(
         dispositions=rows,
-        planned=tuple(Tally(*of, count) for of, count in planned.items()),
+        planned=tuple(tallies),
         work=work,
         work_bytes=_work_bytes(rows),
-        hindered=tuple(
-            Tally("", cause.disposition, cause.number, cause.detail, cause.examples)
-            for cause in causes_of_problems(rows, EXAMPLES)
-        ),
+        hindered=tuple(hindered),
     )
 
 
@@ -195,7 +202,9 @@ def dispositions_of_plan(engine: Engine, run: RedriveRun) -> pa.Table:
 
     The *engine* has nothing to do where there is neither a condition nor an edit.
     """
-    archive, request, queues = run.archive, run.request, run.queues
+    archive = run.archive
+    request = run.request
+    queues = run.queues
     table = _planned(run, _PLANNED)
     rows = read_rows(archive, table, queues)
     del table

@@ -62,7 +62,8 @@ class GlobalErrorDetector:
             yield False
         else:
             try:
-                answers, missing = self._answers, self._missing_answers
+                answers = self._answers
+                missing = self._missing_answers
                 yield True
                 with self._counting:
                     if self._answers > answers and self._missing_answers == missing:
@@ -159,22 +160,26 @@ class RateLimitedQueue:
         for part in self._parts(entries):
             sent_at += [self.now_seconds()] * len(part)
             results += self._send(part, self.until_seconds)
+
         for repeat in range(REPEATS):
-            again = [
-                place
-                for place, one in enumerate(results)
-                if is_transient(one) or (self.is_fifo and isinstance(one, InDoubt))
-            ]
+            again: list[int] = []
+            for place, result in enumerate(results):
+                if is_transient(result) or (self.is_fifo and isinstance(result, InDoubt)):
+                    again.append(place)
             if not again or self.signals.stopped_by or self.now_seconds() >= self.until_seconds:
                 break
+
             pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**repeat)
             self.signals.wait(self.uniform(0, pause))
+
             until = self.until_seconds
             if self.is_fifo:
                 first = min(sent_at[place] for place in again)
                 until = min(until, first + _DEDUPLICATION_SECONDS)
-            parts = self._parts([entries[place] for place in again])
-            fresh = [result for part in parts for result in self._send(part, until)]
+
+            fresh: list[SendResult] = []
+            for part in self._parts([entries[place] for place in again]):
+                fresh += self._send(part, until)
             for place, result in zip(again, fresh, strict=True):
                 results[place] = _both(results[place], result)
         return results

@@ -45,7 +45,8 @@ def share_window(window: int, messages: Sequence[int]) -> list[int]:
 
     The sum of their windows is *window*, which is at least the number of tasks.
     """
-    spare, total = window - len(messages), sum(messages)
+    spare = window - len(messages)
+    total = sum(messages)
     edges = [spare * so_far // total for so_far in accumulate(messages, initial=0)]
     return [1 + end - begin for begin, end in pairwise(edges)]
 
