@@ -1,12 +1,12 @@
 """Log events as records, each with the request that wrote it. Pure.
 
 A record is an event with those that follow it in its stream and look like a part of a stack trace.
-Its request is an id that stands in it, else the request of which Lambda wrote START, and not yet
-END or REPORT, into its stream. Where two such requests overlap it is of none.
+Its request is an id in its text, else the request of which Lambda wrote START, and not yet END or
+REPORT, into its stream. Where two such requests overlap, the record has none.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 TOKEN = re.compile(
@@ -15,13 +15,13 @@ TOKEN = re.compile(
     r"\w[\w-]{6,126}\w(?![\w-])",
     re.ASCII,
 )
-"""A word of at least eight characters with a digit, but no time: what may be somebody's id."""
+"""A word of at least eight characters with a digit, but no time: it may be an id."""
 
 MOST_SECONDS = 900
 """The longest that a request takes: Lambda's limit."""
 
 LIMIT_MINUTES = 10
-"""So long log groups are read, unless an option says otherwise."""
+"""Log groups are read for this time, unless an option says otherwise."""
 
 _TRACE_MS = 2000
 _TRACE_LINES = 100
@@ -38,7 +38,7 @@ _LEVEL = re.compile(
 )
 _LAMBDA = re.compile(
     r"(?P<word>START|END|REPORT) RequestId: (?P<id>[\w-]+)"
-    r'|\{.*"type":\s*"platform\.(?P<type>start|report|runtimeDone)".*"requestId":\s*"(?P<of>[\w-]+)"'
+    r'|\{.*"type":\s*"platform\.(?P<type>start|report|runtimeDone)".*"requestId":\s*"(?P<json_id>[\w-]+)"'
 )
 _UUID = r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"
 _REQUEST = re.compile(
@@ -70,7 +70,7 @@ TRACEBACK = "Traceback (most recent call last):"
 
 @dataclass(frozen=True, slots=True)
 class LogEvent:
-    """An event as a log keeps it; *time_ms* are epoch milliseconds."""
+    """An event of a log; *time_ms* are epoch milliseconds."""
 
     group: str
     stream: str
@@ -80,7 +80,7 @@ class LogEvent:
 
 @dataclass(slots=True)
 class Record:
-    """An event with the rest of its trace; *request* is None where nothing says whose it is."""
+    """An event with the rest of its trace; *request* is None where it is unknown."""
 
     first: LogEvent
     request: str | None
@@ -94,9 +94,11 @@ class Record:
 
 
 def is_error(text: str) -> bool | None:
-    """Whether the first level that *text* names is an error's; None where it names none."""
+    """Return whether the first level that *text* names is an error's; None where it names none."""
     level = _LEVEL.search(text[:2000])
-    return None if level is None else level.lastgroup is not None
+    if level is None:
+        return None
+    return level.lastgroup is not None
 
 
 def records(events: Iterable[LogEvent]) -> Iterator[Record]:
@@ -105,33 +107,48 @@ def records(events: Iterable[LogEvent]) -> Iterator[Record]:
     running: dict[tuple[str, str], dict[str, int]] = {}
     for event in events:
         stream = event.group, event.stream
-        last, line = held.get(stream), event.text.rstrip("\r\n")
-        if last is not None and _continues(last, event, line):
-            last.lines.append(line)
-            last.is_headed |= HEADER.match(line) is not None
-            continue
+        line = event.text.rstrip("\r\n")
+        last = held.get(stream)
         if last is not None:
+            if _continues(last, event, line):
+                last.lines.append(line)
+                last.is_headed |= HEADER.match(line) is not None
+                continue
             yield held.pop(stream)
+
         requests = running.setdefault(stream, {})
         mark = _LAMBDA.match(line, 0, 1000)
-        if mark:
-            marked_request = mark["id"] or mark["of"]
-            if mark["word"] == "START" or mark["type"] == "start":
-                requests[marked_request] = event.time_ms
-                continue
-            requests.pop(marked_request, None)
-            if mark["word"] != "END":
-                # A report may say that the request timed out or that its process ended.
-                yield Record(event, marked_request, [line])
+        if mark is None:
+            _drop_old(requests, event.time_ms)
+            is_headed = "\n" in line or line.startswith("{") or HEADER.match(line) is not None
+            held[stream] = Record(event, _request_of(line, requests), [line], is_headed)
             continue
-        oldest_ms = event.time_ms - MOST_SECONDS * 1000
-        requests = running[stream] = {k: ms for k, ms in requests.items() if ms >= oldest_ms}
-        named = _REQUEST.search(line[:4000])
-        of_stream = next(iter(requests)) if len(requests) == 1 else None
-        request = next(filter(None, named.groups())) if named else of_stream
-        is_headed = "\n" in line or line.startswith("{") or HEADER.match(line) is not None
-        held[stream] = Record(event, request, [line], is_headed)
+
+        marked_request = mark["id"] or mark["json_id"]
+        if mark["word"] == "START" or mark["type"] == "start":
+            requests[marked_request] = event.time_ms
+            continue
+        requests.pop(marked_request, None)
+        if mark["word"] != "END":
+            # A report may say that the request timed out or that its process ended.
+            yield Record(event, marked_request, [line])
     yield from held.values()
+
+
+def _drop_old(requests: dict[str, int], now_ms: int) -> None:
+    """Drop the requests that must have ended, though the log does not say so."""
+    for request, started_ms in list(requests.items()):
+        if started_ms < now_ms - MOST_SECONDS * 1000:
+            del requests[request]
+
+
+def _request_of(line: str, requests: Mapping[str, int]) -> str | None:
+    """Return the request that a line names, else the only one that runs in its stream."""
+    named = _REQUEST.search(line[:4000])
+    if named is not None:
+        request: str = next(filter(None, named.groups()))
+        return request
+    return next(iter(requests)) if len(requests) == 1 else None
 
 
 def _continues(last: Record, event: LogEvent, line: str) -> bool:
@@ -139,7 +156,9 @@ def _continues(last: Record, event: LogEvent, line: str) -> bool:
         return False
     if _FOLLOWS.match(line) or _RUST_PANIC.search(last.lines[-1]):
         return True
-    is_start, has_start = line == TRACEBACK, TRACEBACK in last.lines
+
+    is_start = line == TRACEBACK
+    has_start = TRACEBACK in last.lines
     if last.is_headed or not (is_start or HEADER.match(line)):
         return False
     is_after_error = len(last.lines) == 1 and is_error(last.lines[0]) is True

@@ -24,7 +24,7 @@ from dlq_replay.text.masks import mask_text
 _FRAMES_BYTES = 1024
 _READ_CHARACTERS = 32_768
 _DEPTH = 3
-"""So deep objects within objects are read: errors in messages, causes of causes."""
+"""Levels of objects within objects that are read: errors in messages, causes of causes."""
 
 _OWN_TYPES = ("errorType", "exception_name", "exception_class", "error.type")
 _TYPES = (*_OWN_TYPES, "class", "type", "name")

@@ -1,11 +1,11 @@
-"""Whose a logged exception is. Pure; it never guesses.
+"""Find the dead letter of each logged exception. Pure; it never guesses.
 
 A record names a dead letter by the id of its first or last copy, or by a value that no other dead
-letter has. An exception belongs to the one dead letter that its own record names; else to the one
-that its request names, if the request raised nothing else and no two of its lines differ in ids
-alone: such a request handles several messages. What names two dead letters belongs to none. What
-the platform says of a request, such as a time-out, belongs to each dead letter of which the request
-names a copy: all that it worked on failed.
+letter has. An exception belongs to the one dead letter that its own record names. Else it belongs
+to the one that its request names, if the request raised nothing else and no two of its lines differ
+in ids alone: such a request handles several messages. What names two dead letters belongs to none.
+What the platform says of a request, such as a time-out, belongs to each dead letter of which the
+request names a copy: all that it worked on failed.
 
 Of exceptions that the id of the last copy finds the last one counts. All that others find must be
 alike, and a value that more than three other requests name counts as nothing.
@@ -28,14 +28,15 @@ _LINE_CHARACTERS = 4000
 _RECORDS_BETWEEN_SWEEPS = 10_000
 
 Alike = Callable[[str], str]
-"""Returns what the texts of one failure have in common."""
+"""Returns the common part of the texts of one failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A dead letter without a recorded error, and when it can have failed, epoch milliseconds.
+    """A dead letter without a recorded error, and the time in which it can have failed.
 
-    *ids* are of its copies, that of the one that the consumer saw last at the end.
+    *ids* are of its copies, the one that the consumer saw last at the end. *first_ms* and *last_ms*
+    are epoch milliseconds.
     """
 
     ids: tuple[str, ...]
@@ -59,10 +60,19 @@ class Reason:
 
 @dataclass(slots=True)
 class _Request:
-    """What a request named (the tokens of each dead letter), what it raised, and how it *ended*.
+    """A request, as far as the log was read.
 
-    *beside* are the words in lines that name one and raise nothing, *of_errors* those in the lines
-    of errors: an error that names something else is of something else.
+    Attributes:
+        named: the tokens by which it named each dead letter.
+        raised: the errors that it logged.
+        ended: how it ended, if the platform says so.
+        explained: the tokens of dead letters whose reason is known.
+        beside: the words in lines that name a dead letter and raise nothing.
+        of_errors: the words in the lines of errors: an error that names something else is about
+            something else.
+        ids_by_shape: a hash of the ids in a line, by a hash of the line without them.
+        is_batch: whether two lines differ in ids alone.
+        last_ms: the time of its last line.
     """
 
     named: dict[str, set[str]] = field(default_factory=dict)
@@ -86,9 +96,11 @@ class Matcher:
     def __init__(
         self, letters: Mapping[str, DeadLetter], values: Mapping[str, str], alike: Alike
     ) -> None:
-        self._letters, self._alike = letters, alike
-        ids = {one: name for name, letter in letters.items() for one in letter.ids}
-        self._owners = {**values, **ids}
+        self._letters = letters
+        self._alike = alike
+        self._owners = dict(values)
+        for letter_id, letter in letters.items():
+            self._owners.update(dict.fromkeys(letter.ids, letter_id))
         self._open: dict[str, _Request] = {}
         self._found: dict[str, list[Reason]] = {}
         self._others: Counter[str] = Counter()
@@ -100,19 +112,27 @@ class Matcher:
             if number % _RECORDS_BETWEEN_SWEEPS == 0:
                 self._close(record.first.time_ms - MOST_SECONDS * 1000)
         self._close(None)
-        return {name: found for name in self._found if (found := self._sure(name))}
+
+        reasons = {}
+        for letter_id in self._found:
+            reason = self._sure(letter_id)
+            if reason is not None:
+                reasons[letter_id] = reason
+        return reasons
 
     def _read(self, record: Record) -> None:
-        event, key, text = record.first, record.request, record.text
-        request = _Request() if key is None else self._open.setdefault(key, _Request())
+        event = record.first
+        text = record.text
+        request_id = record.request
+        request = _Request()
+        if request_id is not None:
+            request = self._open.setdefault(request_id, request)
         request.last_ms = max(request.last_ms, event.time_ms)
-        named: dict[str, set[str]] = {}
-        for token in TOKEN.findall(text):
-            letter = self._letters.get(name := self._owners.get(token, ""))
-            if letter and letter.first_ms <= event.time_ms <= letter.last_ms:
-                named.setdefault(name, set()).add(token)
-                request.named.setdefault(name, set()).add(token)
-        line = record.lines[0][:_LINE_CHARACTERS].replace(key or "\0", "")
+        named = self._named(text, event.time_ms)
+        for letter_id, tokens in named.items():
+            request.named.setdefault(letter_id, set()).update(tokens)
+
+        line = record.lines[0][:_LINE_CHARACTERS].replace(request_id or "\0", "")
         words = tuple(TOKEN.findall(line))
         error = logged_error(text)
         if error is not None and error.ended_request:
@@ -127,32 +147,52 @@ class Matcher:
                 self._see(request, named, error, event)
         elif named:
             request.beside.update(words)
-        if key is None:
+
+        if request_id is None:
             self._count_others(request)
             return
-        shape, ids = hash(_NUMBERED.sub("", line)), hash(words)
+        shape = hash(_NUMBERED.sub("", line))
+        ids = hash(words)
         request.is_batch |= request.ids_by_shape.setdefault(shape, ids) != ids
+
+    def _named(self, text: str, time_ms: int) -> dict[str, set[str]]:
+        """Return the dead letters that a text names, each with the tokens that name it."""
+        named: dict[str, set[str]] = {}
+        for token in TOKEN.findall(text):
+            letter_id = self._owners.get(token, "")
+            letter = self._letters.get(letter_id)
+            if letter and letter.first_ms <= time_ms <= letter.last_ms:
+                named.setdefault(letter_id, set()).add(token)
+        return named
 
     def _close(self, before_ms: int | None) -> None:
         """Decide about the requests that wrote nothing since *before_ms*; None for all."""
-        ended = [k for k, one in self._open.items() if before_ms is None or one.last_ms < before_ms]
-        for request in map(self._open.pop, ended):
-            is_one = len(request.named) == len(self._kinds(e for e, _ in request.raised)) == 1
-            others = request.of_errors - request.beside
-            if is_one and not (request.is_batch or others or request.explained):
-                self._see(request, request.named, *request.raised[-1], how="request")
-            if request.ended is not None:
-                self._see_end(request, *request.ended)
-            self._count_others(request)
+        for request_id, request in list(self._open.items()):
+            if before_ms is None or request.last_ms < before_ms:
+                del self._open[request_id]
+                self._decide(request)
+
+    def _decide(self, request: _Request) -> None:
+        """Note the reasons that a request as a whole gives."""
+        kinds = self._kinds(error for error, _ in request.raised)
+        is_one = len(request.named) == len(kinds) == 1
+        others = request.of_errors - request.beside
+        if is_one and not (request.is_batch or others or request.explained):
+            error, event = request.raised[-1]
+            self._see(request, request.named, error, event, how="request")
+        if request.ended is not None:
+            error, event = request.ended
+            self._see_end(request, error, event)
+        self._count_others(request)
 
     def _see_end(self, request: _Request, error: LoggedError, event: LogEvent) -> None:
         """Note how a request ended for each dead letter that it names and says nothing else of."""
-        for name, tokens in request.named.items():
+        for letter_id, tokens in request.named.items():
             is_explained = not request.explained.isdisjoint(tokens)
-            is_certain = not tokens.isdisjoint(self._letters[name].ids)
+            is_certain = not tokens.isdisjoint(self._letters[letter_id].ids)
             is_alone = len(request.named) == 1 and not request.raised and not request.is_batch
             if not is_explained and (is_certain or is_alone):
-                self._see(request, {name: tokens}, error, event, how="request")
+                self._see(request, {letter_id: tokens}, error, event, how="request")
 
     def _see(
         self,
@@ -163,11 +203,11 @@ class Matcher:
         how: str = "",
     ) -> None:
         """Note the reason of the one dead letter of *named*."""
-        [(name, tokens)] = named.items()
-        ids = frozenset(tokens.intersection(self._letters[name].ids))
+        [(letter_id, tokens)] = named.items()
+        ids = frozenset(tokens.intersection(self._letters[letter_id].ids))
         how = how or ("id" if ids else "value")
         reason = Reason(error, how, event, ids or frozenset(tokens))
-        self._found.setdefault(name, []).append(reason)
+        self._found.setdefault(letter_id, []).append(reason)
         request.explained |= tokens
 
     def _count_others(self, request: _Request) -> None:
@@ -177,17 +217,28 @@ class Matcher:
     def _kinds(self, errors: Iterable[LoggedError]) -> set[tuple[str, str]]:
         return {(error.type, self._alike(error.message)) for error in errors}
 
-    def _sure(self, name: str) -> Reason | None:
-        found = sorted(self._found[name], key=lambda one: one.event.time_ms)
-        ids = self._letters[name].ids
-        if of_last := [one for one in found if ids[-1] in one.tokens]:
-            return of_last[-1]
-        by_id = [one for one in found if not one.tokens.isdisjoint(ids)]
-        tokens = {token for one in by_id or found for token in one.tokens}
-        sure = {token for token in tokens if token in ids or self._is_sure(token, found)}
-        reasons = [one for one in found if not sure.isdisjoint(one.tokens)]
-        return reasons[-1] if len(self._kinds(one.error for one in reasons)) == 1 else None
+    def _sure(self, letter_id: str) -> Reason | None:
+        """Return the last reason of a dead letter, if it is certain."""
+        reasons = sorted(self._found[letter_id], key=lambda reason: reason.event.time_ms)
+        ids = self._letters[letter_id].ids
+        by_last_id = _found_by(ids[-1:], reasons)
+        if by_last_id:
+            return by_last_id[-1]
 
-    def _is_sure(self, value: str, found: Iterable[Reason]) -> bool:
-        kinds = self._kinds(one.error for one in found if value in one.tokens)
+        tokens = set[str]()
+        for reason in _found_by(ids, reasons) or reasons:
+            tokens.update(reason.tokens)
+        sure_tokens = {token for token in tokens if token in ids or self._is_sure(token, reasons)}
+        sure = _found_by(sure_tokens, reasons)
+        kinds = self._kinds(reason.error for reason in sure)
+        return sure[-1] if len(kinds) == 1 else None
+
+    def _is_sure(self, value: str, reasons: Iterable[Reason]) -> bool:
+        kinds = self._kinds(reason.error for reason in _found_by((value,), reasons))
         return self._others[value] <= _OTHER_REQUESTS and len(kinds) == 1
+
+
+def _found_by(tokens: Iterable[str], reasons: Iterable[Reason]) -> list[Reason]:
+    """Return the reasons that at least one of these tokens found."""
+    wanted = frozenset(tokens)
+    return [reason for reason in reasons if not wanted.isdisjoint(reason.tokens)]

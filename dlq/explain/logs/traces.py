@@ -71,10 +71,10 @@ _WRAPPERS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class LoggedError:
-    """What a log says was raised. Texts as they were written, or masked: see ``logged_error``.
+    """The error that a log names. Texts as they were written, or masked: see ``logged_error``.
 
-    *frames* are of the application's own code, a line each. *ended_request* where the platform says
-    it of a whole request: all that the request worked on failed.
+    *frames* are of the application's own code, a line each. *ended_request*: the platform wrote it
+    about a whole request, so all that the request worked on failed.
     """
 
     type: str
@@ -108,9 +108,9 @@ def own_frames(text: str) -> str:
 
 
 def unwrapped(chain: Sequence[LoggedError]) -> LoggedError:
-    """Return what a chain of causes is about: the outermost error that is no wrapper.
+    """Return the outermost error of a chain of causes that is no wrapper.
 
-    So a failure is named alike whether it is logged by itself or through a framework's listener.
+    So a failure has the same name whether it is logged by itself or through a framework's listener.
 
     Args:
         chain: the error that was caught, its cause, the cause of that, …; at least one.
@@ -122,8 +122,9 @@ def unwrapped(chain: Sequence[LoggedError]) -> LoggedError:
 
 
 def is_wrapper(error_type: str) -> bool:
-    """Whether the type, with or without its package, says less than its cause."""
-    return re.split(r"[.:\\]", error_type)[-1] in _WRAPPERS
+    """Return whether the type, with or without its package, says less than its cause."""
+    name = re.split(r"[.:\\]", error_type)[-1]
+    return name in _WRAPPERS
 
 
 # --- What Lambda itself writes about a request
@@ -150,14 +151,13 @@ def _of_platform(text: str) -> LoggedError | None:
 
     exited = _EXITED.match(text)
     if exited is not None:
-        return LoggedError(
-            exited["type"] or "Runtime.ExitError", exited["message"], ended_request=True
-        )
+        error_type = exited["type"] or "Runtime.ExitError"
+        return LoggedError(error_type, exited["message"], ended_request=True)
     return None
 
 
 def ended_request(status: object, error_type: object, milliseconds: object) -> LoggedError | None:
-    """Return what Lambda's report of a request says of its end; None for one that ended by itself.
+    """Return the error in Lambda's report of a request; None if the request ended by itself.
 
     A handler's own exception is logged elsewhere, with more words: it counts as nothing here.
 
@@ -194,7 +194,7 @@ _GROUP_MARGIN = re.compile(r"^[ ]*[|+][-+]*(?:[ ]\d+[ ]-+)?[ ]?", re.MULTILINE)
 
 
 def _of_python_runtime(text: str) -> LoggedError | None:
-    """AWS's Python runtime: type and text stand above the traceback, not below it."""
+    """Read what AWS's Python runtime writes: type and text above the traceback, not below it."""
     match = _PYTHON_RUNTIME.match(text)
     if match is None:
         return None
@@ -232,9 +232,9 @@ def _or_what_it_quotes(outer: LoggedError, traces: Sequence[str]) -> LoggedError
     """Return the one error that all *traces* quoted by a wrapper end with, else *outer*."""
     if not is_wrapper(outer.type):
         return outer
-    ends = {end for trace in traces if (end := _end_of_trace(trace))}
+    ends = list(filter(None, map(_end_of_trace, traces)))
     kinds = {(end.type, end.message) for end in ends}
-    return ends.pop() if len(kinds) == 1 else outer
+    return ends[0] if len(kinds) == 1 else outer
 
 
 def _end_of_trace(trace: str) -> LoggedError | None:
@@ -308,7 +308,7 @@ def _of_monolog(text: str) -> LoggedError | None:
 
     exception = _PHP_OBJECT.search(record["message"])
     if exception is not None:
-        # It stands in JSON, where a backslash is written twice.
+        # It is in JSON, where a backslash is written twice.
         error_type = exception["type"].replace("\\\\", "\\")
         return LoggedError(error_type, exception["message"], own_frames(text))
 
