@@ -1,4 +1,4 @@
-"""Reads log events: from CloudWatch Logs, or from a file of exported events."""
+"""Read log events: from CloudWatch Logs, or from a file of exported events."""
 
 import json
 import pickle
@@ -16,7 +16,7 @@ from dlq.explain.logs.events import LIMIT_MINUTES, LogEvent
 from dlq_replay.aws.sqs import describe
 
 _BYTES = 100_000_000
-"""In a minute."""
+"""Limit for each minute of the time limit."""
 
 _SECONDS_BETWEEN_CALLS = 0.5
 
@@ -24,7 +24,7 @@ _EARLIEST_MS = 1_704_067_200_000
 """1 January 2024: CloudWatch Logs refuses to read backwards to before it."""
 
 LOGS_CONFIG = Config(retries={"mode": "standard", "total_max_attempts": 10})
-"""Of the client: CloudWatch Logs throttles soon."""
+"""Configuration of the client: CloudWatch Logs throttles soon."""
 
 Spans = Callable[[], Sequence[tuple[int, int]]]
 """Returns first and last times, epoch milliseconds, in order."""
@@ -32,14 +32,14 @@ Spans = Callable[[], Sequence[tuple[int, int]]]
 
 @dataclass(slots=True)
 class _Left:
-    """What is left of a limit; *end* is a time of the clock."""
+    """The rest of a limit; *end* is a time of the clock."""
 
     end: float
     bytes: int
 
 
 def reads_backwards(client: Any) -> bool:  # noqa: ANN401 - boto3 makes the type at run time
-    """Whether this version of boto3 can ask CloudWatch Logs for the newest events first."""
+    """Return whether this version of boto3 can ask CloudWatch Logs for the newest events first."""
     operation = client.meta.service_model.operation_model("FilterLogEvents")
     return "startFromHead" in operation.input_shape.members
 
@@ -75,17 +75,19 @@ class LogReading:
         Raises:
             InputError: a log group does not exist, or may not be read.
         """
-        of_all = self._limit()
-        of_spans: _Left | None = None
+        left_for_all = self._limit()
+        left_for_spans: _Left | None = None
         for group in groups:
             try:
-                reached_ms = yield from self._span(group, first_ms, last_ms, of_all)
+                reached_ms = yield from self._span(group, first_ms, last_ms, left_for_all)
                 if reached_ms is None:
                     continue
                 self.reached_ms = self._nearer(self.reached_ms, reached_ms)
 
-                of_spans = of_spans or self._limit()
-                spans_reached_ms = yield from self._spans(group, spans(), reached_ms, of_spans)
+                left_for_spans = left_for_spans or self._limit()
+                spans_reached_ms = yield from self._spans(
+                    group, spans(), reached_ms, left_for_spans
+                )
                 if spans_reached_ms is not None:
                     self.spans_reached_ms = self._nearer(self.spans_reached_ms, spans_reached_ms)
             except (ClientError, BotoCoreError) as error:
@@ -95,7 +97,10 @@ class LogReading:
                 ) from error
 
     def _limit(self) -> _Left:
-        return _Left(self.clock() + 60 * self.limit_minutes, _BYTES * self.limit_minutes)
+        return _Left(
+            end=self.clock() + 60 * self.limit_minutes,
+            bytes=_BYTES * self.limit_minutes,
+        )
 
     def _nearer(self, former_ms: int | None, reached_ms: int) -> int:
         """Return the time up to which all log groups were read."""
@@ -107,12 +112,12 @@ class LogReading:
         self, group: str, spans: Sequence[tuple[int, int]], reached_ms: int, left: _Left
     ) -> Generator[LogEvent, None, int | None]:
         """Yield events of *spans* that the reading of all did not reach; return as ``_span``."""
-        for first_ms, last_ms in reversed(spans) if self.newest_first else spans:
+        in_order = reversed(spans) if self.newest_first else spans
+        for first_ms, last_ms in in_order:
             if self.newest_first:
-                rest = first_ms, min(last_ms, reached_ms)
+                end_ms = yield from self._span(group, first_ms, min(last_ms, reached_ms), left)
             else:
-                rest = max(first_ms, reached_ms), last_ms
-            end_ms = yield from self._span(group, *rest, left)
+                end_ms = yield from self._span(group, max(first_ms, reached_ms), last_ms, left)
             if end_ms is not None:
                 return end_ms
         return None
@@ -129,6 +134,7 @@ class LogReading:
         pages = self.client.get_paginator("filter_log_events").paginate(
             logGroupName=group, startTime=first_ms, endTime=last_ms + 1, **direction
         )
+
         reached_ms = last_ms if self.newest_first else first_ms
         ended_at_ms = None
         with tempfile.TemporaryFile() as waiting:
@@ -147,6 +153,7 @@ class LogReading:
                     pickle.dump(events, waiting)
                 else:
                     yield from events
+
                 if "nextToken" in page and (self.clock() > left.end or left.bytes < 0):
                     ended_at_ms = reached_ms
                     break

@@ -15,7 +15,7 @@ from dlq_replay.text.normalization import mask_times_and_uuids
 from dlq_replay.text.numbers import LATIN, NUMBER
 
 _LONG_ID = re.compile(
-    # A word of Latin letters: beside another script an id ends.
+    # A word of Latin letters: an id ends beside another script.
     rf"(?i)(?<![{LATIN}\d_])(?:0x[0-9a-f]+|(?=[a-f]*\d)[0-9a-f]{{12,}}"
     rf"|(?=[a-z_]*\d[a-z_]*\d)(?=\d*[a-z_])[{LATIN}\d_]{{8,}})(?![{LATIN}\d_])"
 )
@@ -35,13 +35,13 @@ def mask_name(name: str) -> str:
 
 
 def mask_names(names: Sequence[str]) -> list[str]:
-    """Return the keys of one object likewise."""
-    masked = [mask_words(name[:_NAME_CHARACTERS]) for name in names]
-    alike = Counter(masked)
-    return [
-        one if alike[one] >= _MANY_ALIKE else mask_name(name)
-        for name, one in zip(names, masked, strict=True)
-    ]
+    """Return the keys of one object masked as by ``mask_name``; of many alike also the digits."""
+    masked_names = [mask_words(name[:_NAME_CHARACTERS]) for name in names]
+    alike = Counter(masked_names)
+    for position, masked in enumerate(masked_names):
+        if alike[masked] < _MANY_ALIKE:
+            masked_names[position] = mask_name(names[position])
+    return masked_names
 
 
 def mask_words(text: str) -> str:
@@ -53,8 +53,12 @@ def mask_words(text: str) -> str:
 def mask_ids(text: str) -> str:
     """Return *text* on one line with times, UUIDs, addresses and long ids replaced."""
     text = mask_times_and_uuids(text)
-    return _line(_LONG_ID.sub("<id>", text) if _MIXED.search(text) else text)
+    if _MIXED.search(text):
+        text = _LONG_ID.sub("<id>", text)
+    return _line(text)
 
 
 def _line(text: str) -> str:
-    return one_line(EMAIL.sub("<email>", text) if "@" in text else text)
+    if "@" in text:
+        text = EMAIL.sub("<email>", text)
+    return one_line(text)
