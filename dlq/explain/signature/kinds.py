@@ -36,7 +36,7 @@ _NAMES = (
 )
 """Names of fields whose value is a kind: small letters alone, in the order of the title."""
 
-_PLACES = (
+_PATHS = (
     ("headers", "task"),  # Celery
     ("Headers", "NServiceBus.EnclosedMessageTypes"),
     ("data", "commandName"),  # Laravel
@@ -44,7 +44,7 @@ _PLACES = (
     ("payload", "op"),
     ("source", "table"),
 )
-"""Where else frameworks write it."""
+"""Paths of other fields in which frameworks write a kind."""
 
 _LETTERS = re.compile(r"[^a-z]")
 
@@ -52,7 +52,7 @@ _LETTERS = re.compile(r"[^a-z]")
 def kind_words(value: Mapping[str, Any]) -> list[str]:
     """Return ``NAME=KIND`` for each place of *value* that names its kind; ids are masked."""
     words = []
-    for name in _naming(tuple(value)):
+    for name in _kind_names(tuple(value)):
         field = value[name]
         if name == "pattern" and isinstance(field, dict):
             field = next(iter(field.values()), None)
@@ -60,19 +60,19 @@ def kind_words(value: Mapping[str, Any]) -> list[str]:
         if kind is not None:
             words.append(f"{name}={kind}")
 
-    for place in _PLACES:
+    for path in _PATHS:
         inner: Any = value
-        for name in place:
+        for name in path:
             inner = inner.get(name) if isinstance(inner, dict) else None
         kind = _kind(inner)
         if kind is not None:
-            words.append(f"{place[-1].removeprefix('NServiceBus.')}={kind}")
+            words.append(f"{path[-1].removeprefix('NServiceBus.')}={kind}")
     return words
 
 
 # Thousands of messages share a few layouts.
 @lru_cache(maxsize=4096)
-def _naming(names: tuple[str, ...]) -> tuple[str, ...]:
+def _kind_names(names: tuple[str, ...]) -> tuple[str, ...]:
     """Return those of *names* whose values are kinds, in the order of ``_NAMES``."""
     ranked = []
     for name in names:

@@ -1,4 +1,4 @@
-"""Mask what no sample, title or lead may show: by pattern, by key, and by ``--mask``. Pure.
+"""Mask the texts that no sample, title or lead may show: by pattern, key, and ``--mask``. Pure.
 
 ``dlq_replay.text.masks`` has the patterns. Masks cannot recognize names, addresses and free text.
 """
@@ -27,10 +27,10 @@ _PATH = re.compile(r"(?:body|attribute)(?:\.[^\s.()*+?|^$\\]+)+")
 
 @dataclass(frozen=True, slots=True)
 class Masks:
-    """What to hide. Picklable, because it is sent to tasks.
+    """The texts to hide. Picklable, because it is sent to tasks.
 
     Attributes:
-        patterns: what the caller wants hidden wherever it stands, besides our own patterns.
+        patterns: texts that the caller wants hidden wherever they are, besides our own patterns.
         fields: paths of fields that are hidden with all that is below them, without ``[]``.
         shows_values: False hides every value, whatever it is, and all bodies.
     """
@@ -42,8 +42,8 @@ class Masks:
     def text(self, text: str) -> str:
         """Return *text* with everything that a pattern finds replaced by ``***``."""
         text = mask_text(text)
-        for own in self.patterns:
-            text = own.sub(MASKED, text)
+        for pattern in self.patterns:
+            text = pattern.sub(MASKED, text)
         return text
 
     def start(self, text: str, characters: int) -> str:
@@ -58,8 +58,8 @@ class Masks:
         stays JSON, with ``***`` in place of each field that is not to be shown. JSON in a text, and
         text in base64, is masked likewise. Of bytes only their number is shown.
 
-        With *characters* it is shortened to this number: long texts, long arrays and deep objects
-        within JSON, and other texts to one line.
+        With *characters* the value is shortened to this number: long texts, long arrays and deep
+        objects within JSON, and other texts to one line.
         """
         if not self.shows_values or self.hides(field):
             return MASKED
@@ -67,9 +67,12 @@ class Masks:
             return f"{len(value):,} bytes"
         if characters is None:
             return _Masker(self).whole(field, value)
-        # A larger body needs more cuts.
-        least = sum(len(value) > characters * _SHRINKS**power for power in range(1, 4))
-        for limits in _CUTS[least:]:
+
+        # A larger body needs more cuts, so do not try the first ones.
+        first_cut = 0
+        while first_cut < _MOST_SKIPPED and len(value) > characters * _SHRINKS ** (first_cut + 1):
+            first_cut += 1
+        for limits in _CUTS[first_cut:]:
             shown = _Masker(self, characters, *limits).whole(field, value)
             if len(shown) <= characters:
                 return shown
@@ -80,27 +83,34 @@ class Masks:
         return _Masker(self).value(field, value, 0)
 
     def hides(self, field: str) -> bool:
-        """Whether *field* (``body.customer.name``) is not to be shown, whatever its value is."""
-        plain = field.replace("[]", "")
-        is_below = any(plain == one or plain.startswith(f"{one}.") for one in self.fields)
-        return is_below or any(map(is_secret_name, plain.split(".")))
+        """Return whether *field* (``body.customer.name``) must not be shown, whatever its value."""
+        path = field.replace("[]", "")
+        for hidden_path in self.fields:
+            if path == hidden_path or path.startswith(f"{hidden_path}."):
+                return True
+        return any(map(is_secret_name, path.split(".")))
 
 
 def compile_masks(masks: Sequence[str], *, shows_values: bool = True) -> Masks:
-    """Compile what the caller wants hidden, in addition to our own.
+    """Compile the masks of a caller, in addition to our own.
 
-    What looks like the path of a field (``body.customer.name``, ``attribute.tenant``) is one;
-    anything else is a regular expression.
+    A mask that looks like the path of a field (``body.customer.name``, ``attribute.tenant``) is
+    one; any other is a regular expression.
 
     Raises:
-        InputError: one is no regular expression; the message names it.
+        InputError: a mask is no regular expression; the message names it.
     """
-    fields = tuple(one.replace("[]", "") for one in masks if _is_path(one))
+    fields = []
+    patterns = []
     try:
-        patterns = tuple(re.compile(one) for one in masks if not _is_path(one))
+        for mask in masks:
+            if _is_path(mask):
+                fields.append(mask.replace("[]", ""))
+            else:
+                patterns.append(re.compile(mask))
     except re.error as error:
         raise InputError(f"--mask {error.pattern!r}: is no regular expression: {error}") from error
-    return Masks(patterns, fields, shows_values)
+    return Masks(tuple(patterns), tuple(fields), shows_values)
 
 
 def _is_path(mask: str) -> bool:
@@ -108,21 +118,23 @@ def _is_path(mask: str) -> bool:
 
 
 def shorten(text: str, characters: int) -> str:
-    """Cut *text* to so many characters, on one line, marked where it was cut."""
+    """Cut *text* to this number of characters, on one line, marked where it was cut."""
     return cut(" ".join(text.split()), characters)
 
 
 SAMPLE_CHARACTERS = 1500
-"""Of a body in a sample."""
+"""Length of a body in a sample."""
 
 _LEVELS = 100
-"""What is nested more deeply is not shown: Python could not write it."""
+"""Values that are nested more deeply are not shown: Python could not write them."""
 
 _CUTS = ((12, 200, 20, 400), (6, 60, 5, 200), (4, 30, 3, 100), (3, 15, 2, 60), (1, 8, 1, 40))
-"""How much of JSON is shown: levels, fields of an object, elements, characters of a text."""
+"""Limits of JSON that is shown: levels, fields of an object, elements, characters of a text."""
 
 _SHRINKS = 4
 """Each cut leaves about a fourth of what the previous one leaves of a large body."""
+
+_MOST_SKIPPED = 3
 
 _KEY_CHARACTERS = 80
 _ALL = 10**9
@@ -131,10 +143,10 @@ _BODY = "body"
 
 @dataclass(frozen=True, slots=True)
 class _Masker:
-    """Masks one value, and shortens JSON to so much of it.
+    """Masks one value, and shortens JSON to these limits.
 
     Attributes:
-        most: characters of a text that is not JSON; None for all of it, then nothing is shortened.
+        most: characters of a text that is not JSON; None shortens nothing.
         characters: of a text within JSON.
     """
 
@@ -150,10 +162,12 @@ class _Masker:
         value = _read(text)
         if value is not NOT_JSON:
             return self._json(field, text, value, 0)
-        if field == _BODY and (packed := in_base64(text)):
-            word, content = packed
-            left = None if self.most is None else self.most - len(word) - 1
-            return f"{word} {self.masks.value(field, content, left)}"
+
+        decoded = in_base64(text) if field == _BODY else None
+        if decoded is not None:
+            encoding, content = decoded
+            characters_left = None if self.most is None else self.most - len(encoding) - 1
+            return f"{encoding} {self.masks.value(field, content, characters_left)}"
         if self.most is None:
             return self._text(field, text, 0, _ALL)
         return shorten(self._text(field, text, 0, self.most), self.most)
@@ -185,15 +199,16 @@ class _Masker:
         value: Any = _read(text) if text.lstrip()[:1] in ("{", "[") else NOT_JSON
         if value is not NOT_JSON:
             return self._json(field, text, value, level)
-        word, content = in_base64(text) or ("", b"")
+
+        encoding, content = in_base64(text) or ("", b"")
         if isinstance(content, str) and level < self.levels:
             shown = self._text(field, content, level + 1, characters)
             if shown != content:
-                return f"{word} {shown}"
+                return f"{encoding} {shown}"
         return self._leaf(field, text, characters)
 
     def _leaf(self, field: str, text: str, characters: int) -> str:
-        # The name may say what it is, as in "account: 12345678".
+        # The name may decide what is masked, as in "account: 12345678".
         before = f"{field.rpartition('.')[2].removesuffix('[]')}: "
 
         def mask(text: str) -> str:
@@ -237,7 +252,7 @@ def _read(text: str) -> Any:  # noqa: ANN401 - a JSON value, or NOT_JSON
 
 def _with_repeats(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     """Return an object. A name that is repeated has an array of all its values."""
-    values: dict[str, list[Json]] = {}
-    for name, inside in pairs:
-        values.setdefault(name, []).append(inside)
-    return {name: inside if len(inside) > 1 else inside[0] for name, inside in values.items()}
+    by_name: dict[str, list[Json]] = {}
+    for name, value in pairs:
+        by_name.setdefault(name, []).append(value)
+    return {name: values if len(values) > 1 else values[0] for name, values in by_name.items()}

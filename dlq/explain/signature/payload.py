@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, NoReturn, Self
 from dlq.explain.signature.names import mask_ids
 
 _WRAPPINGS = 4
-_WORD_CHARACTERS = 100
+_WRAPPING_CHARACTERS = 100
 _UNPACKED_BYTES = 1024 * 1024
 """Limit of decompression: one compressed kilobyte can expand to a gigabyte."""
 
@@ -29,7 +29,7 @@ class Payload(NamedTuple):
     """The innermost payload.
 
     Attributes:
-        wrappings: words that name each wrapping that was removed (``SNS orders``, ``base64 of``),
+        wrappings: names of the wrappings that were removed (``SNS orders``, ``base64 of``), the
             outermost first; at most four.
         value: the JSON value, ``NOT_JSON`` for anything else.
         text: the content as text; empty where it is bytes.
@@ -45,7 +45,7 @@ class Payload(NamedTuple):
 
 
 class Pointer(NamedTuple):
-    """An object in S3. *prefix* is the key up to its last slash; *bucket* is "" if nobody says."""
+    """An object in S3. *prefix* is the key up to its last slash; *bucket* is "" if unknown."""
 
     bucket: str
     prefix: str
@@ -54,12 +54,13 @@ class Pointer(NamedTuple):
     @classmethod
     def of(cls, bucket: str, key: str) -> Self:
         """Take the prefix from the key."""
-        return cls(bucket, "".join(key.rpartition("/")[:2]), key)
+        folder, slash, _ = key.rpartition("/")
+        return cls(bucket, f"{folder}{slash}", key)
 
 
 Content = str | bytes | Mapping[str, Any]
 Unwrapped = tuple[str, Content]
-"""The words that name a wrapping, and its content: a text to unwrap again, bytes, or a value."""
+"""The name of a wrapping, and its content: a text to unwrap again, bytes, or a value."""
 
 
 def unwrap(body: str) -> Payload:
@@ -75,12 +76,12 @@ def unwrap(body: str) -> Payload:
                 payload = Payload(wrappings, NOT_JSON, "", len(content), pointer)
             case _:
                 payload = Payload(wrappings, content, "", 0, pointer)
-        unwrapped: Unwrapped | None = None
         if len(wrappings) == _WRAPPINGS:
             return payload
 
         in_value = pointer_of(payload.value) or _other_pointer(payload.value)
         pointer = pointer or in_value
+        unwrapped: Unwrapped | None = None
         if in_value and in_value.bucket:
             unwrapped = "S3 pointer:", {"bucket": in_value.bucket, "prefix": in_value.prefix}
         elif type(payload.value) is dict:
@@ -91,8 +92,9 @@ def unwrap(body: str) -> Payload:
             unwrapped = in_base64(payload.text)
         if unwrapped is None:
             return payload._replace(pointer=pointer)
-        word, content = unwrapped
-        wrappings += (word,)
+
+        wrapping, content = unwrapped
+        wrappings += (wrapping,)
 
 
 def pointer_of(value: object) -> Pointer | None:
@@ -110,7 +112,9 @@ def pointer_in_attributes(attributes: Iterable[tuple[str, str | None]]) -> Point
     for name, value in attributes:
         if value and name in _POINTER_ATTRIBUTES:
             with_bucket = _BUCKET_AND_KEY.fullmatch(value)
-            return Pointer.of(*with_bucket.groups()) if with_bucket else Pointer.of("", value)
+            if with_bucket is None:
+                return Pointer.of("", value)
+            return Pointer.of(*with_bucket.groups())
     return None
 
 
@@ -132,7 +136,7 @@ def _other_pointer(value: object) -> Pointer | None:
 
 
 def in_base64(text: str) -> tuple[str, str | bytes] | None:
-    """Decode base64, and gzip inside it: what to call it, and the content.
+    """Decode base64, and gzip inside it: return the name of the encoding, and the content.
 
     None where it is not certain that *text* is base64: any word could be.
     """
@@ -142,54 +146,66 @@ def in_base64(text: str) -> tuple[str, str | bytes] | None:
     packed = "".join(lines)
     if len(packed) < _BASE64_CHARACTERS or not _BASE64.fullmatch(packed):
         return None
+
     try:
         content = base64.b64decode(packed.translate(_URL_SAFE) + "==")
     except binascii.Error:
         return None
-    word = "base64 of"
+    encoding = "base64 of"
     if content.startswith(_GZIP):
         try:
             content = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(content, _UNPACKED_BYTES)
         except zlib.error:
             return None
-        word = "base64 of gzip of"
+        encoding = "base64 of gzip of"
+
     with suppress(UnicodeDecodeError):
         decoded = content.decode()
         # What decodes to something legible was encoded on purpose.
         if all(c.isprintable() or c.isspace() for c in decoded[:1024]):
-            return word, decoded
-    return (word, content) if len(packed) >= _SURE_BASE64_CHARACTERS else None
+            return encoding, decoded
+    return (encoding, content) if len(packed) >= _SURE_BASE64_CHARACTERS else None
 
 
 _URL_SAFE = str.maketrans("-_", "+/")
 
 
 def _in_envelope(value: Mapping[str, Any]) -> Unwrapped | None:  # noqa: PLR0911 - a table
+    body = value.get("body")
+    sqs_body = value.get("body", value.get("Body"))
     match value:
         case {"TopicArn": arn, "Message": str() as text} if (
             value.get("Type", "Notification") == "Notification"
         ):
-            return _word("SNS", str(arn).rpartition(":")[2]), text
+            topic = str(arn).rpartition(":")[2]
+            return _wrapping("SNS", topic), text
+
         case {"detail-type": kind, "detail": dict() as detail}:
-            return _word("EventBridge", value.get("source"), kind), detail
+            return _wrapping("EventBridge", value.get("source"), kind), detail
+
         case {"specversion": _, "data": (dict() | str()) as data}:
-            return _word("CloudEvent", value.get("type")), data
+            return _wrapping("CloudEvent", value.get("type")), data
+
         case {"Records": [({"eventSource": source} | {"EventSource": source}) as record, *_]} if (
             isinstance(source, str)
         ):
-            return _word(source, record.get("eventName")), _in_record(record)
-        case {"receiptHandle": _} | {"ReceiptHandle": _} if isinstance(
-            body := value.get("body", value.get("Body")), str
-        ):
-            return "SQS message of", body
+            return _wrapping(source, record.get("eventName")), _in_record(record)
+
+        case {"receiptHandle": _} | {"ReceiptHandle": _} if isinstance(sqs_body, str):
+            return "SQS message of", sqs_body
+
         case {"requestPayload": dict() as payload, "requestContext": {"condition": condition}} if (
             condition is not None
         ):
-            return _word("Lambda destination", condition), payload
+            return _wrapping("Lambda destination", condition), payload
+
         case {"routeKey": _} | {"httpMethod": _}:
-            route, body = value.get("routeKey"), value.get("body")
-            words = (route,) if route else (value.get("httpMethod"), value.get("resource", "path"))
-            return _word("API Gateway", *words), body if isinstance(body, str) else ""
+            content = body if isinstance(body, str) else ""
+            route = value.get("routeKey")
+            if route:
+                return _wrapping("API Gateway", route), content
+            method = value.get("httpMethod")
+            return _wrapping("API Gateway", method, value.get("resource", "path")), content
     return None
 
 
@@ -204,10 +220,10 @@ def _in_record(record: Mapping[str, Any]) -> Content:
     return record
 
 
-def _word(*parts: object) -> str:
-    """Join the words of an envelope. Ids are masked: the words are a part of the group's id."""
-    words = " ".join(part for part in parts if isinstance(part, str))[:_WORD_CHARACTERS]
-    return f"{mask_ids(words)}:"
+def _wrapping(*parts: object) -> str:
+    """Return the name of an envelope. Ids are masked: the name is a part of the group's id."""
+    name = " ".join(part for part in parts if isinstance(part, str))
+    return f"{mask_ids(name[:_WRAPPING_CHARACTERS])}:"
 
 
 NOT_JSON = object()

@@ -1,4 +1,4 @@
-"""The signature of a failure: which messages belong to one group. Pure.
+"""The signature of a failure: messages with the same signature belong to one group. Pure.
 
 docs/analysis.md, "Groups", has the rules. Of objects inside a JSON object, texts, objects and null
 count as one type, because fields that may be null are common. Objects that carry the payload itself
@@ -10,7 +10,7 @@ The same message has the same signature in every run. A change to any of these r
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -33,7 +33,7 @@ from dlq_replay.text.places import names_little, place_of
 from dlq_replay.wire.context import KEPT_ERROR_BYTES, start_in_json
 
 PARKED_BY_SQS = "parked_by_sqs"
-"""The reason of a message that has none: SQS's own redrive policy parked it."""
+"""The reason of a message without one: SQS's own redrive policy parked it."""
 
 TITLE_CHARACTERS = 160
 _UNKNOWN_ERROR = "Error"
@@ -44,9 +44,26 @@ _CARRIERS = frozenset(
 )
 _OPEN = frozenset(
     (
-        *("headers", "metadata", "meta", "tags", "labels", "annotations", "attributes"),
-        *("properties", "extra", "extras", "custom", "context", "params", "parameters", "query"),
-        *("options", "config", "settings", "env", "variables"),
+        "annotations",
+        "attributes",
+        "config",
+        "context",
+        "custom",
+        "env",
+        "extra",
+        "extras",
+        "headers",
+        "labels",
+        "meta",
+        "metadata",
+        "options",
+        "parameters",
+        "params",
+        "properties",
+        "query",
+        "settings",
+        "tags",
+        "variables",
     )
 )
 """Keys of objects with arbitrary keys."""
@@ -77,8 +94,8 @@ class Signature(NamedTuple):
     """The identity of a failure, or of the shape of a payload.
 
     Attributes:
-        key: all that identifies it, on one line.
-        text: the part of it that people need to see; not masked.
+        key: the whole identity, on one line.
+        text: the part of the key that people need to see; not masked.
         textless: the same without the words of a text body, for ``--no-samples``.
     """
 
@@ -127,7 +144,7 @@ def signature_of(
 
 
 class Reason(NamedTuple):
-    """Why a message failed: what is recorded, or what logs have of it; None for what is unknown.
+    """The error of a message, as it is recorded or as logs have it; None for what is unknown.
 
     *logged* says where logs have it, in lines.
     """
@@ -148,7 +165,7 @@ SIGNED = (
     "stated_kind",
     "error_place",
 )
-"""What decides about a message's group."""
+"""The columns that decide about a message's group."""
 
 Reasons = Mapping[str, Mapping[str, Any]]
 """By message id, rows of ``message_index.REASONS``: errors that logs have."""
@@ -161,18 +178,21 @@ def reason_of(
     error_message: str | None,
     error_place: str | None = None,
 ) -> Reason:
-    """Return what is recorded of a message; where no error is, what logs have."""
-    if has_error(error_type, error_message) or not (found := reasons.get(message_id)):
+    """Return the recorded error of a message; without one, the error in logs."""
+    row = reasons.get(message_id)
+    if not row or has_error(error_type, error_message):
         return Reason(error_type, error_message, error_place)
-    logged_type, message, logged = (
-        found[name] for name in ("log_error_type", "log_error_message", "logged")
-    )
+
+    logged_type = row["log_error_type"]
+    message = row["log_error_message"]
+    logged = row["logged"]
     return Reason(logged_type, message, _logged_place(logged_type, message, logged), logged)
 
 
 def frames_of(logged: str) -> str:
-    """Return the frames in what says where logs have an error: behind that, and a link."""
-    return "\n".join(line for line in logged.split("\n")[1:] if not line.startswith("https://"))
+    """Return the frames in ``Reason.logged``: the lines below the place, without the link."""
+    _, *lines = logged.split("\n")
+    return "\n".join(line for line in lines if not line.startswith("https://"))
 
 
 def _logged_place(error_type: str, message: str, logged: str) -> str:
@@ -185,13 +205,13 @@ def keys_of(*columns: "pa.Array[Any] | pa.ChunkedArray[Any]", reasons: Reasons) 
     """Return the ``Signature.group_key`` of each message; *columns*, Arrow's, are ``SIGNED``."""
     keys = []
     rows = zip(*(column.to_pylist() for column in columns), strict=True)
-    for message_id, body, parked_reason, error_type, error_message, code, kind, place in rows:
-        error = error_type, error_message, place
+    for row in rows:
+        message_id, body, parked_reason, error_type, error_message, code, kind, place = row
         if message_id in reasons:
-            error = reason_of(reasons, message_id, *error)[:3]
-        found_type, message, found_place = error
+            reason = reason_of(reasons, message_id, error_type, error_message, place)
+            error_type, error_message, place, _ = reason
         signature = signature_of(
-            body or "", parked_reason, found_type, message, code, kind, found_place
+            body or "", parked_reason, error_type, error_message, code, kind, place
         )
         keys.append(signature.group_key)
     return pa.array(keys, pa.string())
@@ -200,14 +220,19 @@ def keys_of(*columns: "pa.Array[Any] | pa.ChunkedArray[Any]", reasons: Reasons) 
 # A recorder has masked most texts, so that they are often equal.
 @lru_cache(maxsize=16_384)
 def _error_signature(error_type: str | None, error_message: str | None, place: str) -> Signature:
-    masked = mask_error(one_line(error_message or ""))
-    # So much of it that no cut by a recorder can reach it, nor what masking looks at.
-    start = start_in_json(masked, KEPT_ERROR_BYTES - _CUT_REACH_BYTES)
-    masked = masked if start == masked else whole_words(masked, len(start))
-    text = f"{masked}{masked and ' '}at {place}" if place else masked
-    error = f"{error_type or _UNKNOWN_ERROR}{text and ': '}{text}"
+    text = mask_error(one_line(error_message or ""))
+    # Leave out the end: a cut by a recorder can reach it, and what masking looks at there.
+    start = start_in_json(text, KEPT_ERROR_BYTES - _CUT_REACH_BYTES)
+    if start != text:
+        text = whole_words(text, len(start))
+    if place:
+        text = f"{text} at {place}" if text else f"at {place}"
+
+    error = error_type or _UNKNOWN_ERROR
+    if text:
+        error = f"{error}: {text}"
     title = error if one_line(error) else _UNKNOWN_ERROR
-    # Whether an id has a letter is chance.
+    # It is chance whether an id has a letter.
     return Signature(f"{ERROR}{error.replace('<id>', '<n>')}", title, title)
 
 
@@ -217,7 +242,7 @@ def short_title(text: str) -> str:
 
 
 def has_error(error_type: str | None, error_message: str | None) -> bool:
-    """Whether an error was recorded. If so, the body is not part of the signature."""
+    """Return whether an error was recorded. If so, the body is not part of the signature."""
     return bool(error_type or error_message)
 
 
@@ -228,35 +253,46 @@ def shape_of(body: str) -> Signature:
     """Return the signature of a body's shape. Never raises."""
     payload = unwrap(body)
     shape = _shape(payload)
-    words = "".join(f"{word} " for word in payload.wrappings)
-    return Signature(f"{words}{shape.key}", f"{words}{shape.text}", f"{words}{shape.textless}")
+    wrappings = " ".join((*payload.wrappings, ""))
+    return Signature(
+        key=f"{wrappings}{shape.key}",
+        text=f"{wrappings}{shape.text}",
+        textless=f"{wrappings}{shape.textless}",
+    )
 
 
 def _shape(payload: Payload) -> Signature:
     value = payload.value
     if type(value) is dict:
-        kinds_inside = tuple([_kind_inside(key, one, _LEVELS) for key, one in value.items()])
-        fields, shown = _describe(tuple(value), kinds_inside)
-        words = "".join([f" {word}" for word in kind_words(value)])
-        title = f"JSON{words} {{{shown}}}"
-        return Signature(f"JSON{words} {{{fields}}}", title, title)
+        fields, shown = _described_fields(value, _LEVELS)
+        start = " ".join(["JSON", *kind_words(value)])
+        title = f"{start} {{{shown}}}"
+        return Signature(f"{start} {{{fields}}}", title, title)
     if value is NOT_JSON:
         return _text_shape(payload)
     if isinstance(value, list):
-        kinds = sorted({JSON_TYPES[type(element)] for element in value})
-        return _alike(f"JSON array of {' or '.join(kinds) or 'nothing'}")
+        types = {JSON_TYPES[type(element)] for element in value}
+        return _alike(f"JSON array of {' or '.join(sorted(types)) or 'nothing'}")
     return _alike(f"JSON {JSON_TYPES[type(value)]}")
 
 
 def _alike(text: str) -> Signature:
-    return Signature(text, text, text)
+    return Signature(key=text, text=text, textless=text)
+
+
+def _described_fields(value: Mapping[str, Any], levels: int) -> tuple[str, str]:
+    """Describe the fields of an object as ``_describe``; *levels* of objects inside are read."""
+    kinds = [_kind_inside(key, field, levels) for key, field in value.items()]
+    return _describe(tuple(value), tuple(kinds))
 
 
 def _kind_inside(key: str, field: object, levels: int) -> str:
     """Return the type of a field; of an object the description of its fields."""
     if type(field) is str and key in _CARRIERS:
         inside = parse_container(field)
-        return f"{_STRING_OF}{_carried(inside, levels)}" if type(inside) is dict else "string"
+        if type(inside) is dict:
+            return f"{_STRING_OF}{_carried(inside, levels)}"
+        return "string"
     if type(field) is not dict or key in _OPEN:
         return JSON_TYPES[type(field)]
     if key in _CARRIERS:
@@ -267,18 +303,19 @@ def _kind_inside(key: str, field: object, levels: int) -> str:
 def _carried(value: Mapping[str, Any], levels: int) -> str:
     if levels == 0:
         return "object"
-    kinds = tuple([_kind_inside(key, field, levels - 1) for key, field in value.items()])
-    fields, _ = _describe(tuple(value), kinds)
-    words = "".join([f"{word} " for word in kind_words(value)])
-    return f"{words}{{{fields}}}"
+    fields, _ = _described_fields(value, levels - 1)
+    return " ".join([*kind_words(value), f"{{{fields}}}"])
 
 
 # Thousands of messages share a few layouts, so the results are cached.
 @lru_cache(maxsize=4096)
 def _describe(names: tuple[str, ...], kinds: tuple[str, ...]) -> tuple[str, str]:
-    pairs = list(zip(mask_names(names), kinds, strict=True))
-    fields = sorted({f"{name}:{kind}" for name, kind in pairs})
-    shown = sorted({f"{name}:{_shown(kind)}" for name, kind in pairs})
+    """Return a description of fields for a key, and a shorter one for a title."""
+    fields = set()
+    shown = set()
+    for name, kind in zip(mask_names(names), kinds, strict=True):
+        fields.add(f"{name}:{kind}")
+        shown.add(f"{name}:{_shown(kind)}")
     return _cut(fields, _KEYS), _cut(shown, _TITLE_KEYS)
 
 
@@ -291,52 +328,65 @@ def _shown(kind: str) -> str:
 @lru_cache(maxsize=4096)
 def _names(names: tuple[str, ...], kinds: tuple[type, ...]) -> str:
     pairs = zip(mask_names(names), kinds, strict=True)
-    fields = sorted({f"{name}{_NAMED_INSIDE.get(kind, '')}" for name, kind in pairs})
+    fields = {f"{name}{_NAMED_INSIDE.get(kind, '')}" for name, kind in pairs}
     return f"{{{_cut(fields, _KEYS)}}}"
 
 
 _NAMED_INSIDE: dict[type, str] = {kind: f":{JSON_TYPES[kind]}" for kind in (bool, int, float, list)}
 
 
-def _cut(fields: list[str], most: int) -> str:
-    return ", ".join(fields[:most]) + (", …" if len(fields) > most else "")
+def _cut(fields: Collection[str], most: int) -> str:
+    listed = sorted(fields)[:most]
+    if len(fields) > most:
+        listed.append("…")
+    return ", ".join(listed)
 
 
 def _text_shape(payload: Payload) -> Signature:
     text = payload.text
-    if not text:
-        return _alike(f"bytes, {_size_class(payload.size)}" if payload.size else "empty body")
+    if payload.size and not text:
+        return _alike(f"bytes, {_size_class(payload.size)}")
     head = text[:_HEAD_CHARACTERS].strip()
     if not head and not text.strip():
         return _alike("empty body")
     if _looks_encoded(head):
         return _alike(f"encoded bytes, {_size_class(len(text))}")
-    if root := _XML.match(head):
+
+    root = _XML.match(head)
+    if root is not None:
         return _alike(f"XML {mask_name(root[1])}")
-    if head[0] in "{[" and (keys := dict.fromkeys(map(mask_name, _JSON_KEY.findall(head)))):
-        return _alike(f"broken JSON {{{', '.join(list(keys)[:_BROKEN_KEYS])}, …}}")
-    texts = head[:_TEXT_CHARACTERS], _whole_words(head)
-    key, shown = (f"text {mask_words(text)}" for text in texts)
-    return Signature(key, shown, "text <hidden>")
+    if head[0] in "{[":
+        keys = list(dict.fromkeys(map(mask_name, _JSON_KEY.findall(head))))
+        if keys:
+            return _alike(f"broken JSON {{{', '.join(keys[:_BROKEN_KEYS])}, …}}")
+    return Signature(
+        key=f"text {mask_words(head[:_TEXT_CHARACTERS])}",
+        text=f"text {mask_words(_whole_words(head))}",
+        textless="text <hidden>",
+    )
 
 
 def _whole_words(head: str) -> str:
-    """Return the first 80 characters without a cut last word: half a secret matches no mask."""
+    """Return the first 80 characters without a cut last word: no mask matches half a secret."""
     shown = head[:_TEXT_CHARACTERS]
     if not _WORD.match(head, _TEXT_CHARACTERS):
         return shown
     last = _LAST_WORD.search(shown)
-    return f"{shown[: -len(last[0])]}…" if last else shown
+    if last is None:
+        return shown
+    return f"{shown[: -len(last[0])]}…"
 
 
 def _looks_encoded(head: str) -> bool:
-    if sum(not (c.isprintable() or c.isspace()) for c in head) * 10 > len(head):
+    unprintable = sum(not (c.isprintable() or c.isspace()) for c in head)
+    if unprintable * 10 > len(head):
         return True
-    longest = max((len(word) for word in head.split()), default=0)
+    longest = max(map(len, head.split()), default=0)
     return longest >= _ENCODED_WORD and _ENCODED.fullmatch(head) is not None
 
 
 def _size_class(size: int) -> str:
-    return next(
-        (f"up to {name}" for limit, name in _SIZE_CLASSES if size <= limit), "above 256 KiB"
-    )
+    for limit, name in _SIZE_CLASSES:
+        if size <= limit:
+            return f"up to {name}"
+    return "above 256 KiB"
