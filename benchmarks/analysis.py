@@ -42,14 +42,40 @@ END = _BEGIN + _DURATION
 
 _SEED = 20261121
 _DRAIN_ID = "20261122T000000Z-bench0"
-_HAS_ERROR, _HAS_TENANT, _HAS_OPTIONAL, _FREQUENT = 0.7, 0.85, 0.3, 100
+_FREQUENT_ERRORS = 100
+# Probabilities.
+_HAS_ERROR = 0.7
+_HAS_TENANT_OF_ERROR = 0.85
+_HAS_FIELD = 0.3
+
 _KINDS = ("OrderPlaced", "OrderChanged", "PaymentFailed", "ShipmentLost", "StockCounted")
 _WORDS = (
-    *("address", "card", "carrier", "customer", "delivery", "discount", "invoice", "item"),
-    *("ledger", "order", "parcel", "payment", "price", "quantity", "refill", "refund"),
-    *("shelf", "stock", "street", "supplier", "tax", "ticket", "total", "voucher"),
+    "address",
+    "card",
+    "carrier",
+    "customer",
+    "delivery",
+    "discount",
+    "invoice",
+    "item",
+    "ledger",
+    "order",
+    "parcel",
+    "payment",
+    "price",
+    "quantity",
+    "refill",
+    "refund",
+    "shelf",
+    "stock",
+    "street",
+    "supplier",
+    "tax",
+    "ticket",
+    "total",
+    "voucher",
 )
-_OPTIONAL = ("coupon", "gift", "campaign", "warehouse", "approvedBy", "parentId", "priority")
+_OPTIONAL_FIELDS = ("coupon", "gift", "campaign", "warehouse", "approvedBy", "parentId", "priority")
 _TYPES = ("ValueError", "KeyError", "TimeoutError", "HTTPError", "LookupError")
 _ERRORS = [" ".join(words) for words in islice(combinations(_WORDS, 4), 4000)]
 _CUMULATIVE = list(accumulate(1 / (number + 5) for number in range(len(_ERRORS))))
@@ -64,10 +90,12 @@ def measure(rig: Rig) -> list[Finding]:
         rig.notify(f"analysis of {count:,} messages")
         write_archive(archive, count)
         took = timed_verb(*ANALYZE, "--archive", str(archive), driver_memory="4g")
+
         (groups,) = archive.glob("reports/*/groups.parquet")
-        found = sum(map(int, pq.read_table(groups)["count"].to_numpy()))
-        if found != count:
-            raise RuntimeError(f"{count:,} messages were written, and {found:,} are in groups")
+        grouped = sum(map(int, pq.read_table(groups)["count"].to_numpy()))
+        if grouped != count:
+            raise RuntimeError(f"{count:,} messages were written, and {grouped:,} are in groups")
+
     return [Finding(f"analysis of {count:,} messages", [took.seconds], "s", at_most=TIME_TARGET)]
 
 
@@ -83,7 +111,8 @@ def write_archive(root: Path, messages: int) -> None:
 
 def _write_file(folder: Path, messages: int, first: int) -> None:
     chance = random.Random(_SEED + first)
-    rows = [_row(chance) for _ in range(min(ROWS_PER_FILE, messages - first))]
+    count = min(ROWS_PER_FILE, messages - first)
+    rows = [_row(chance) for _ in range(count)]
     name = f"part-{first // ROWS_PER_FILE:05d}-{len(rows)}-bench.parquet"
     table = pa.Table.from_pylist(rows, schema=ARROW_SCHEMA)
     pq.write_table(table, folder / name, compression="zstd")
@@ -93,48 +122,28 @@ def _row(chance: random.Random) -> dict[str, Any]:
     """Draw a row of the archive; columns that it leaves out are null."""
     message_id = str(UUID(int=chance.getrandbits(128), version=4))
     sent_at = _BEGIN + chance.betavariate(2, 4) * _DURATION
-    error, tenant = None, f"tenant-{int(200 * chance.random() ** 3):03d}"
+
+    error = None
+    tenant = f"tenant-{int(200 * chance.random() ** 3):03d}"
     if chance.random() < _HAS_ERROR:
         error = chance.choices(range(len(_ERRORS)), cum_weights=_CUMULATIVE)[0]
-        if error < _FREQUENT and chance.random() < _HAS_TENANT:
+        if error < _FREQUENT_ERRORS and chance.random() < _HAS_TENANT_OF_ERROR:
             tenant = f"tenant-{error:03d}-test"
-    optional = (name for name in _OPTIONAL if chance.random() < _HAS_OPTIONAL)
-    body = json.dumps(
-        {
-            "type": chance.choice(_KINDS),
-            "id": str(UUID(int=chance.getrandbits(128), version=4)),
-            "time": int(sent_at.timestamp()),
-            "tenant": tenant,
-            "currency": _skewed(chance, "EUR", "USD", "GBP", "PLN"),
-            "total": round(chance.lognormvariate(3, 1), 2),
-            "customer": {
-                "id": chance.randrange(10**9),
-                "email": f"{chance.choice(_WORDS)}.{chance.randrange(10**9)}@example.com",
-                "country": _skewed(chance, "DE", "FR", "PL", "GB"),
-            },
-            "items": [
-                {"sku": f"SKU-{chance.randrange(5000):05d}", "price": chance.randrange(9999) / 100}
-                for _ in range(chance.randint(1, 3))
-            ],
-            **{name: chance.choice(_WORDS) for name in optional},
-            "note": chance.choice(_NOTES),
-        }
-    )
-    attributes = {
-        "tenant": tenant,
-        "trace": f"{chance.getrandbits(48):012x}",
-        "schema": _skewed(chance, "3", "4"),
-        "sqs-dlq-replay-nb": "6",
-    }
-    text = f"{chance.randrange(10**6)} in '{chance.choice(_WORDS)}'"
+
+    body = json.dumps(_event(chance, sent_at, tenant))
+    attributes = [
+        _attribute("tenant", tenant),
+        _attribute("trace", f"{chance.getrandbits(48):012x}"),
+        _attribute("schema", _skewed(chance, "3", "4")),
+        _attribute("sqs-dlq-replay-nb", "6"),
+    ]
+    detail = f"{chance.randrange(10**6)} in '{chance.choice(_WORDS)}'"
+
     return {
         "message_id": message_id,
         "first_id": message_id,
         "body": body,
-        "attributes": [
-            (name, {"data_type": "String", "string_value": value})
-            for name, value in attributes.items()
-        ],
+        "attributes": attributes,
         "source_arn": f"arn:aws:sqs:{REGION}:{ACCOUNT}:orders-dlq",
         "sender_id": "AROAEXAMPLE:orders",
         "sent_at": sent_at,
@@ -144,11 +153,42 @@ def _row(chance: random.Random) -> dict[str, Any]:
         "first_seen_at": sent_at - timedelta(seconds=chance.randrange(7200)),
         "parked_reason": _skewed(chance, "attempts_exhausted", "too_old"),
         "error_type": None if error is None else _TYPES[error % len(_TYPES)],
-        "error_message": None if error is None else f"{_ERRORS[error]} {text}",
+        "error_message": None if error is None else f"{_ERRORS[error]} {detail}",
         "body_bytes": len(body),
         "queue_url": f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/orders-parked",
         "drained_at": END,
     }
+
+
+def _event(chance: random.Random, sent_at: datetime, tenant: str) -> dict[str, Any]:
+    """Draw the body of a message."""
+    event: dict[str, Any] = {
+        "type": chance.choice(_KINDS),
+        "id": str(UUID(int=chance.getrandbits(128), version=4)),
+        "time": int(sent_at.timestamp()),
+        "tenant": tenant,
+        "currency": _skewed(chance, "EUR", "USD", "GBP", "PLN"),
+        "total": round(chance.lognormvariate(3, 1), 2),
+        "customer": {
+            "id": chance.randrange(10**9),
+            "email": f"{chance.choice(_WORDS)}.{chance.randrange(10**9)}@example.com",
+            "country": _skewed(chance, "DE", "FR", "PL", "GB"),
+        },
+        "items": [_line(chance) for _ in range(chance.randint(1, 3))],
+    }
+    for name in _OPTIONAL_FIELDS:
+        if chance.random() < _HAS_FIELD:
+            event[name] = chance.choice(_WORDS)
+    event["note"] = chance.choice(_NOTES)
+    return event
+
+
+def _line(chance: random.Random) -> dict[str, Any]:
+    return {"sku": f"SKU-{chance.randrange(5000):05d}", "price": chance.randrange(9999) / 100}
+
+
+def _attribute(name: str, value: str) -> tuple[str, dict[str, str]]:
+    return name, {"data_type": "String", "string_value": value}
 
 
 def _skewed(chance: random.Random, common: str, *others: str) -> str:

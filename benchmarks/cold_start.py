@@ -28,17 +28,22 @@ def measure(rig: Rig) -> list[Finding]:
     """Start both alternately; compare the times."""
     rig.notify("cold start, against import boto3 and a client")
     with tempfile.TemporaryDirectory(prefix="bench-bytecode-") as bytecode:
+        urls = {name: f"{rig.url}/123456789012/{queue}" for name, queue in QUEUES.items()}
         variables = {
             **os.environ,
             **POLICY,
-            **{name: f"{rig.url}/123456789012/{queue}" for name, queue in QUEUES.items()},
+            **urls,
             "LOG_LEVEL": "ERROR",
             "PYTHONPATH": os.pathsep.join(map(str, _PATH)),
             "PYTHONPYCACHEPREFIX": bytecode,
             "PYTHONDONTWRITEBYTECODE": "",
         }
-        product, baseline = (partial(_start, p, variables) for p in (_PRODUCT, _BASELINE))
-        product(), baseline()
+        product = partial(_start, _PRODUCT, variables)
+        baseline = partial(_start, _BASELINE, variables)
+        # The first start of each writes the bytecode.
+        product()
+        baseline()
+
         programs = {"ms": product, "ms, boto3 and a client": baseline}
         what = "cold start, to the first client"
         return [rig.compare(what, programs, turns=15, at_most=1.2)]

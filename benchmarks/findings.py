@@ -42,29 +42,44 @@ class Finding:
     @property
     def is_met(self) -> bool:
         """Whether the target is met, or there is none."""
-        is_too_low = self.at_least is not None and self.figure < self.at_least
-        return not is_too_low and (self.at_most is None or self.figure <= self.at_most)
+        if self.at_least is not None and self.figure < self.at_least:
+            return False
+        return self.at_most is None or self.figure <= self.at_most
 
     def cells(self) -> tuple[str, ...]:
         """Return what, median, range, target, product and baseline as text."""
-        figures = [format_figure(value) for value in (min(self.values), max(self.values))]
-        sides = [f"{format_figure(median(values))} {side}" for side, values in self.sides.items()]
-        bounds = (("≥", self.at_least), ("≤", self.at_most))
-        target = "".join(f"{sign} {bound:g}" for sign, bound in bounds if bound is not None)
-        return (
-            self.what,
-            f"{format_figure(self.figure)} {self.unit}",
-            " to ".join(figures) if len(self.values) > 1 else "",
-            target if self.is_met else f"{target}, missed",
-            *(sides or ("", "")),
-        )
+        spread = ""
+        if len(self.values) > 1:
+            spread = f"{format_figure(min(self.values))} to {format_figure(max(self.values))}"
+
+        target = ""
+        if self.at_least is not None:
+            target += f"≥ {self.at_least:g}"
+        if self.at_most is not None:
+            target += f"≤ {self.at_most:g}"
+        if not self.is_met:
+            target += ", missed"
+
+        sides = ["", ""]
+        if self.sides:
+            sides = [f"{format_figure(median(side))} {name}" for name, side in self.sides.items()]
+
+        median_with_unit = f"{format_figure(self.figure)} {self.unit}"
+        return (self.what, median_with_unit, spread, target, *sides)
 
 
 def markdown(findings: Sequence[Finding]) -> str:
     """Return the table in Markdown."""
     headings = ("what", "median", "lowest to highest", "target", "product", "baseline")
-    rows = [headings, ("---",) * len(headings), *(finding.cells() for finding in findings)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    lines = [_row(headings), _row(("---",) * len(headings))]
+    for finding in findings:
+        cells = finding.cells()
+        lines.append(_row(cells))
+    return "\n".join(lines)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def format_figure(value: float) -> str:

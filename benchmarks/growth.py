@@ -8,10 +8,8 @@ import os
 import random
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -46,13 +44,19 @@ from dlq.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 MESSAGES = 100_000
 """Of a night."""
 
-NIGHTS, FEW_NIGHTS, SOME_NIGHTS = 30, 5, 10
+NIGHTS = 30
+FEW_NIGHTS = 5
+SOME_NIGHTS = 10
+"""Of the archive in which an analysis of few messages is measured."""
+
 PENDING = 200
-"""Few messages, of which an analysis is measured."""
+"""The messages of that analysis."""
 
 TURNS = 3
 EXPIRE = ("erase", "--execute", "--older-than-days")
-NIGHT_TARGET, WRITES_TARGET, ANALYSIS_TARGET = 1.2, 1.2, 1.5
+NIGHT_TARGET = 1.2
+WRITES_TARGET = 1.2
+ANALYSIS_TARGET = 1.5
 MEMORY_TARGET_MB = 300 * 1.048576
 
 _PLANNED = ("message_id", "first_id", "sent_at", "receive_count", "body_bytes")
@@ -70,109 +74,176 @@ def measure(rig: Rig) -> list[Finding]:
             archive = open_archive(f"{folder}/{name}", creates=True)
             # What is made up need not be durable.
             with patch.object(os, "fsync"):
-                for ago in range(nights, 0, -1):
-                    write_night(archive, parts, ago, pending if ago == 1 else 0)
+                for days_ago in range(nights, 0, -1):
+                    write_night(archive, parts, days_ago, pending if days_ago == 1 else 0)
             read_messages(archive).open_set.write(archive)
             return archive
 
         old = archive_of("some", SOME_NIGHTS, PENDING)
         young = open_archive(f"{folder}/young", creates=True)
         write_night(young, [parts[0].slice(0, 2 * PENDING)], 1, PENDING)
-        among = {"": partial(_verb, old, *ANALYZE), ", the other": partial(_verb, young, *ANALYZE)}
-        for analyze in among.values():
-            analyze()
-        analyses = rig.by_turns(among, TURNS)
-        few = _night(archive_of("few", FEW_NIGHTS - 1), parts)
-        archive = archive_of("many", NIGHTS - 1)
-        nights = {"": [_night(archive, parts)], f", night {FEW_NIGHTS}": [few]}
+        analyses = _analyses(rig, old, young)
+
+        few_nights = archive_of("few", FEW_NIGHTS - 1)
+        fifth_night = _night(few_nights, parts)
+        many_nights = archive_of("many", NIGHTS - 1)
+        last_night = _night(many_nights, parts)
+        nights = {"": [last_night], f", night {FEW_NIGHTS}": [fifth_night]}
+
         what = f"analysis of {PENDING} among {SOME_NIGHTS * count:,}"
-        units = (("processor_seconds", "s"), ("moved_mb", "MB"), ("calls", "S3 calls"))
+        night = f"night {NIGHTS}"
         return [
             _ratio(f"{what}, processor", "processor_seconds", "s", analyses, ANALYSIS_TARGET),
             _ratio(f"{what}, written", "written_mb", "MB", analyses, WRITES_TARGET),
-            *(_ratio(f"night {NIGHTS}, {u}", of, u, nights, NIGHT_TARGET) for of, u in units),
-            *_all(NIGHTS * count, archive),
+            _ratio(f"{night}, s", "processor_seconds", "s", nights, NIGHT_TARGET),
+            _ratio(f"{night}, MB", "moved_mb", "MB", nights, NIGHT_TARGET),
+            _ratio(f"{night}, S3 calls", "calls", "S3 calls", nights, NIGHT_TARGET),
+            *_whole_archive(NIGHTS * count, many_nights),
         ]
 
 
+def _analyses(rig: Rig, old: Archive, young: Archive) -> Mapping[str, Sequence[TimedVerb]]:
+    """Analyze the pending messages of both archives by turns, after a warm-up."""
+    programs = {
+        "": partial(_verb, old, *ANALYZE),
+        ", the other": partial(_verb, young, *ANALYZE),
+    }
+    for analyze in programs.values():
+        analyze()
+    return rig.by_turns(programs, TURNS)
+
+
 def _verb(archive: Archive, *verb: str, days_later: int = 0) -> TimedVerb:
-    place = ("--archive", archive.root)
-    return timed_verb(*verb, *place, driver_memory="4g", counts=True, days_later=days_later)
+    return timed_verb(
+        *verb,
+        "--archive",
+        archive.root,
+        driver_memory="4g",
+        counts=True,
+        days_later=days_later,
+    )
 
 
 def _night(archive: Archive, parts: Sequence[pa.Table]) -> TimedVerb:
     """Return what analysis, redrive, status and expiry of a new drain take together."""
     write_drain(archive, parts, 0)
-    analyzed, plan = _verb(archive, *ANALYZE), approved(Path(archive.root))
+    total = _verb(archive, *ANALYZE)
+
+    plan = approved(Path(archive.root))
     url = boto3.client("sqs").create_queue(QueueName="main")["QueueUrl"]
-    to_main = ("--plan", plan, "--to-queue-url", url, "--execute", "--reason", "benchmark")
-    verbs = (("redrive", *to_main), ("status",), (*EXPIRE, str(NIGHTS)))
-    took = [asdict(one) for one in (analyzed, *(_verb(archive, *verb) for verb in verbs))]
-    return TimedVerb(**{name: sum(one[name] for one in took) for name in took[0]})
+    total += _verb(
+        archive,
+        "redrive",
+        "--plan",
+        plan,
+        "--to-queue-url",
+        url,
+        "--execute",
+        "--reason",
+        "benchmark",
+    )
+
+    total += _verb(archive, "status")
+    total += _verb(archive, *EXPIRE, str(NIGHTS))
+    return total
 
 
-def write_night(archive: Archive, parts: Sequence[pa.Table], ago: int, pending: int = 0) -> None:
-    """Write a night of so many days *ago*, of which all messages but *pending* were sent."""
-    at, drain_id, rows = write_drain(archive, parts, ago)
-    plan_id, run_id = (new_id((at + timedelta(minutes=n)).timestamp()) for n in (1, 2))
+def write_night(
+    archive: Archive, parts: Sequence[pa.Table], days_ago: int, pending: int = 0
+) -> None:
+    """Write a night of the past, of which all messages but *pending* were sent."""
+    drained_at, drain_id, rows = write_drain(archive, parts, days_ago)
+    plan_id = new_id((drained_at + timedelta(minutes=1)).timestamp())
     digest = write_whole(archive, table_folder(plan_id), [rows])
     group = PlannedGroup("g-1", "an error", rows.num_rows, Action.REDRIVE)
-    plan = Plan(plan_id, archive.root, Snapshot((drain_id,), rows.num_rows, digest), (group,))
+    snapshot = Snapshot(drain_ids=(drain_id,), messages=rows.num_rows, table_sha256=digest)
+    plan = Plan(plan_id, archive.root, snapshot, (group,))
     archive.write(f"reports/{plan_id}/plan.yaml", plan_text(plan, {"g-1": []}).encode())
-    who, then = ("me@here", "an old night"), at.isoformat()
-    record_run(archive, RunRecord(run_id, plan_id, "redrive", *who, then, "https://q"))
-    ids, ledger = (
-        list(map(str, rows["message_id"].to_pylist()))[pending:],
-        Ledger(archive, plan_id, run_id),
+
+    time = drained_at.isoformat()
+    run = RunRecord(
+        run_id=new_id((drained_at + timedelta(minutes=2)).timestamp()),
+        plan_id=plan_id,
+        verb="redrive",
+        actor="me@here",
+        reason="an old night",
+        time=time,
+        destination="https://q",
     )
-    for chunk, first in enumerate(range(0, len(ids), CHUNK_MESSAGES)):
-        some = tuple(ids[first : first + CHUNK_MESSAGES])
-        drains = (drain_id,) * len(some)
-        claim = Claim("me@here", "", "https://q", then, some, drain_ids=drains)
+    record_run(archive, run)
+
+    ledger = Ledger(archive, plan_id, run.run_id)
+    sent_ids = list(map(str, rows["message_id"].to_pylist()))[pending:]
+    for chunk, first in enumerate(range(0, len(sent_ids), CHUNK_MESSAGES)):
+        chunk_ids = tuple(sent_ids[first : first + CHUNK_MESSAGES])
+        claim = Claim(
+            who="me@here",
+            reason="",
+            destination="https://q",
+            time=time,
+            message_ids=chunk_ids,
+            drain_ids=(drain_id,) * len(chunk_ids),
+        )
         ledger.claim("without-order", chunk, claim)
-        sent = [Result(one, Disposition.SENT, then, one[::-1]) for one in some]
-        ledger.record("without-order", chunk, sent)
-    write_result_files(archive, (plan_id, run_id))
+
+        results = []
+        for message_id in chunk_ids:
+            new_message_id = message_id[::-1]
+            results.append(Result(message_id, Disposition.SENT, time, new_message_id))
+        ledger.record("without-order", chunk, results)
+    write_result_files(archive, (plan_id, run.run_id))
 
 
 def write_drain(
-    archive: Archive, parts: Sequence[pa.Table], ago: int
+    archive: Archive, parts: Sequence[pa.Table], days_ago: int
 ) -> tuple[datetime, str, pa.Table]:
-    """Write messages with ids of their own, as a drain of so many days *ago*.
+    """Write messages with ids of their own, as a drain of the past.
 
     Returns:
         Its time, its id, and the table of a plan of all its messages.
     """
-    at, chance, planned = datetime.now(UTC) - timedelta(days=ago), random.Random(ago), []
-    drain_id, later = new_id(at.timestamp()), pa.scalar(at - END)
+    drained_at = datetime.now(UTC) - timedelta(days=days_ago)
+    drain_id = new_id(drained_at.timestamp())
+    shift = pa.scalar(drained_at - END)
+    chance = random.Random(days_ago)
+    planned = []
+
     for task, part in enumerate(parts):
-        ids = pa.array([str(UUID(int=chance.getrandbits(128))) for _ in range(part.num_rows)])
-        columns: dict[str, Any] = {name: part[name] for name in part.column_names} | dict.fromkeys(
-            _PLANNED[:2], ids
-        )
+        count = part.num_rows
+        ids = pa.array([str(UUID(int=chance.getrandbits(128))) for _ in range(count)])
+        columns: dict[str, Any] = {name: part[name] for name in part.column_names}
+        columns["message_id"] = ids
+        columns["first_id"] = ids
         for name in ("sent_at", "first_received_at", "first_seen_at", "drained_at"):
-            columns[name] = pc.add(part[name], later)
+            columns[name] = pc.add(part[name], shift)
         rows = pa.table(columns, schema=part.schema)
-        path = f"{drain_folder(drain_id)}/part-{task:05d}-{rows.num_rows}-bench.parquet"
+        path = f"{drain_folder(drain_id)}/part-{task:05d}-{count}-bench.parquet"
         archive.write(path, parquet_bytes(rows))
-        added = {"file": path, "group_id": "g-1", "unit": None, "position": None}
+
         table = rows.select(_PLANNED)
-        for name, value in added.items():
-            kind = pa.int64() if name == "position" else pa.string()
-            table = table.append_column(name, pa.array([value] * rows.num_rows, kind))
+        table = table.append_column("file", pa.array([path] * count, pa.string()))
+        table = table.append_column("group_id", pa.array(["g-1"] * count, pa.string()))
+        table = table.append_column("unit", pa.nulls(count, pa.string()))
+        table = table.append_column("position", pa.nulls(count, pa.int64()))
         planned.append(table)
-    return at, drain_id, pa.concat_tables(planned)
+
+    return drained_at, drain_id, pa.concat_tables(planned)
 
 
 def _ratio(
-    what: str, of: str, unit: str, sides: Mapping[str, Sequence[TimedVerb]], target: float
+    what: str, figure: str, unit: str, sides: Mapping[str, Sequence[TimedVerb]], target: float
 ) -> Finding:
-    values = {unit + name: [*map(attrgetter(of), verbs)] for name, verbs in sides.items()}
+    """Divide a figure of the first side's verbs by that of the second's."""
+    values = {}
+    for side, verbs in sides.items():
+        values[unit + side] = [getattr(verb, figure) for verb in verbs]
     return Finding.of_ratio(what, values, at_most=target)
 
 
-def _all(messages: int, archive: Archive) -> Iterator[Finding]:
-    status, expiry = _verb(archive, "status"), _verb(archive, *EXPIRE, "15", days_later=60)
+def _whole_archive(messages: int, archive: Archive) -> Iterator[Finding]:
+    """Measure verbs that read all messages of an archive."""
+    status = _verb(archive, "status")
+    expiry = _verb(archive, *EXPIRE, "15", days_later=60)
     for name, took in (("status", status), ("expiry", expiry)):
         what = f"{name} of {messages:,} messages"
         yield Finding(f"{what}, memory", [took.peak_mb], "MB", at_most=MEMORY_TARGET_MB)

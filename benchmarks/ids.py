@@ -1,6 +1,6 @@
 """Measures the memory and the time that the ids of a redrive take in the driver.
 
-Each size is a process of its own: it resolves a plan of so many messages, writes the
+Each size is a process of its own: it resolves a plan of that number of messages, writes the
 dispositions, and draws a step of a ramp.
 """
 
@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
+from uuid import UUID
 
 import pyarrow as pa
 
@@ -61,6 +62,7 @@ def measure(rig: Rig) -> list[Finding]:
         for kind in ("FIFO", "standard"):
             rig.notify(f"ids: {messages:,} messages, {kind}")
             took = _measured(messages, kind)
+
             what = f"ids of a redrive of {messages:,} messages, {kind}"
             # Of few messages, what is loaded weighs more.
             most_mb = messages * BYTES_PER_MESSAGE / 1e6 if messages >= SIZES[1] else None
@@ -79,63 +81,67 @@ def _measured(messages: int, kind: str) -> dict[str, float]:
 
 
 def write_plan(archive: Archive, messages: int, *, is_fifo: bool) -> str:
-    """Write so many messages, and the table of a plan of all; return its digest."""
+    """Write that number of messages, and the table of a plan of all; return its digest."""
     chance = random.Random(1)
     tables = []
     for number, first in enumerate(range(0, messages, FILE_MESSAGES)):
         rows = _rows(chance, first, min(FILE_MESSAGES, messages - first), is_fifo=is_fifo)
         path = f"{drain_folder(_DRAIN_ID)}/part-{number:05d}-{len(rows)}-bench.parquet"
         archive.write(path, parquet_bytes(pa.Table.from_pylist(rows, schema=ARROW_SCHEMA)))
-        planned = [
-            {
+
+        planned = []
+        for position, row in enumerate(rows, start=first):
+            planned_row = {
                 "message_id": row["message_id"],
                 "group_id": f"s-{chance.randrange(100):016x}",
                 "unit": f"in-order-{chance.randrange(64):02d}" if is_fifo else None,
-                "position": first + place if is_fifo else None,
+                "position": position if is_fifo else None,
                 "file": path,
             }
-            for place, row in enumerate(rows)
-        ]
+            planned.append(planned_row)
         tables.append(pa.Table.from_pylist(planned, schema=pa.schema(_PLANNED)))
+
     return write_whole(archive, table_folder(_PLAN_ID), [pa.concat_tables(tables)])
 
 
 def _rows(
     chance: random.Random, first: int, messages: int, *, is_fifo: bool
 ) -> list[dict[str, Any]]:
-    parked = f"{_URL}parked.fifo" if is_fifo else f"{_URL}parked"
-    value = {"data_type": "String", "string_value": "tenant-7", "binary_value": None}
+    suffix = ".fifo" if is_fifo else ""
+    tenant = {"data_type": "String", "string_value": "tenant-7", "binary_value": None}
+
     rows = []
     for number in range(first, first + messages):
-        digits = f"{chance.getrandbits(128):032x}"
-        message_id = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
-        rows.append(
-            {
-                "message_id": message_id,
-                "first_id": message_id,
-                "body": "{}",
-                "attributes": [("tenant", value)],
-                "message_group_id": f"customer-{chance.randrange(10**7):012d}" if is_fifo else None,
-                "sequence_number": str(18_870_000_000_000_000_000 + number) if is_fifo else None,
-                "sent_at": _BEGAN_AT + timedelta(milliseconds=number),
-                "first_seen_at": _BEGAN_AT,
-                "parked_reason": "attempts_exhausted",
-                "source_queue": "main.fifo" if is_fifo else "main",
-                "body_bytes": 2,
-                "queue_url": parked,
-                "receive_count": 1,
-                "drained_at": _BEGAN_AT,
-            }
-        )
+        message_id = str(UUID(int=chance.getrandbits(128)))
+        row: dict[str, Any] = {
+            "message_id": message_id,
+            "first_id": message_id,
+            "body": "{}",
+            "attributes": [("tenant", tenant)],
+            "sent_at": _BEGAN_AT + timedelta(milliseconds=number),
+            "first_seen_at": _BEGAN_AT,
+            "parked_reason": "attempts_exhausted",
+            "source_queue": f"main{suffix}",
+            "body_bytes": 2,
+            "queue_url": f"{_URL}parked{suffix}",
+            "receive_count": 1,
+            "drained_at": _BEGAN_AT,
+        }
+        if is_fifo:
+            row["message_group_id"] = f"customer-{chance.randrange(10**7):012d}"
+            row["sequence_number"] = str(18_870_000_000_000_000_000 + number)
+        rows.append(row)
+
     return rows
 
 
 def resolve_plan(archive: Archive, messages: int, digest: str, *, is_fifo: bool) -> None:
     """Do what the driver does before it sends: resolve, write the dispositions, draw a step."""
     main = f"{_URL}main.fifo" if is_fifo else f"{_URL}main"
-    groups = [f"s-{number:016x}" for number in range(100)]
-    planned = tuple(PlannedGroup(one, "", 0, Action.REDRIVE) for one in groups)
-    plan = Plan(_PLAN_ID, archive.root, Snapshot((_DRAIN_ID,), messages, digest), planned)
+    group_ids = [f"s-{number:016x}" for number in range(100)]
+    groups = tuple(PlannedGroup(group_id, "", 0, Action.REDRIVE) for group_id in group_ids)
+    snapshot = Snapshot(drain_ids=(_DRAIN_ID,), messages=messages, table_sha256=digest)
+    plan = Plan(_PLAN_ID, archive.root, snapshot, groups)
     run = RedriveRun(
         archive,
         RedriveRequest(main_queue_url=main),
@@ -155,7 +161,7 @@ def resolve_plan(archive: Archive, messages: int, digest: str, *, is_fifo: bool)
 
     written = write_rows(archive, resolved.dispositions, "dispositions").rows
     nobody = pa.array([], pa.string())
-    wanted = dict.fromkeys(groups, messages)
+    wanted = dict.fromkeys(group_ids, messages)
     units = 64 if is_fifo else None
     step = drawn_step(written, wanted, nobody, nobody, in_order=is_fifo, units=units)
     if step.num_rows != messages:
@@ -178,6 +184,7 @@ def _main(folder: str, messages: int, kind: str, act: str) -> None:
             digest = write_plan(archive, messages, is_fifo=is_fifo)
         archive.write("digest", digest.encode())
         return
+
     digest = (archive.read("digest") or b"").decode()
     idle_mb = _memory_mb("VmRSS")
     began = time.monotonic()

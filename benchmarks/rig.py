@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -51,8 +52,13 @@ class Rig:
         There is no warm-up: if the first run differs from later ones, run each once before.
         """
         results: dict[str, list[Result]] = {name: [] for name in programs}
-        for turn in range(min(turns, SHORT_TURNS) if self.is_short else turns):
-            for name in programs if turn % 2 else reversed([*programs]):
+        if self.is_short:
+            turns = min(turns, SHORT_TURNS)
+
+        names = list(programs)
+        for _ in range(turns):
+            names.reverse()
+            for name in names:
                 results[name].append(programs[name]())
         return results
 
@@ -74,12 +80,15 @@ class Rig:
     @contextmanager
     def watched(self) -> Iterator[Watch]:
         """Count the server's requests and its processor time until the block ends."""
-        watch, before = Watch(), self._state()
+        watch = Watch()
+        before = self._state()
         yield watch
         after = self._state()
+
         watch.processor_seconds = after["cpu_seconds"] - before["cpu_seconds"]
-        counts = after["counts"]
-        watch.requests = {name: counts[name] - before["counts"].get(name, 0) for name in counts}
+        requests = Counter[str](after["counts"])
+        requests.subtract(before["counts"])
+        watch.requests = requests
 
     def _state(self) -> dict[str, Any]:
         with urlopen(f"{self.url}/_control") as answer:  # noqa: S310 - ours

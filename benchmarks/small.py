@@ -50,47 +50,62 @@ def measure(rig: Rig) -> list[Finding]:
     """Run each verb several times on both engines, alternately with the bare session."""
     rig.notify("a hundred messages, on this machine and against a bare Spark session")
     client = boto3.client("sqs")
-    parked, main = (client.create_queue(QueueName=name)["QueueUrl"] for name in ("parked", "main"))
+    parked_url = client.create_queue(QueueName="parked")["QueueUrl"]
+    main_url = client.create_queue(QueueName="main")["QueueUrl"]
     with tempfile.TemporaryDirectory(prefix="bench-small-") as folder:
-        place = ("--archive", f"{folder}/archive")
-
-        def collect(engine: str) -> Took:
-            shutil.rmtree(f"{folder}/archive", ignore_errors=True)
-            fill(rig, parked, MESSAGES)
-            words = ("--parked-queue-url", parked, "--wait-seconds", "0", "--engine", engine)
-            return _took(*_COMMAND, "collect", *place, *words)
-
-        def redrive(engine: str, *more: str) -> Took:
-            shutil.rmtree(f"{folder}/archive/ledger", ignore_errors=True)
-            plan = approved(Path(folder, "archive"))
-            words = ("--plan", plan, "--to-queue-url", main, "--engine", engine)
-            return _took(*_COMMAND, "redrive", *place, *words, *more)
-
-        def dry_run(engine: str) -> Took:
-            return redrive(engine)
-
-        def executed(engine: str) -> Took:
-            return redrive(engine, "--execute", "--reason", "benchmark")
-
-        def here(what: str, run: Callable[[str], Took], most_seconds: float) -> Finding:
-            values = [run("local").processor_seconds for _ in range(TURNS)]
-            unit = "s of a processor"
-            return Finding(f"{what} of {MESSAGES}, here", values, unit, at_most=most_seconds)
-
-        def on_spark(what: str, run: Callable[[str], Took], most: float) -> Finding:
-            programs: dict[str, Callable[[], float]] = {
-                "s": lambda: run("spark").seconds,
-                "s, a bare session": lambda: _took(sys.executable, "-c", _BARE_SESSION).seconds,
-            }
-            return rig.compare(f"{what} of {MESSAGES}, on Spark", programs, TURNS, at_most=most)
-
+        verbs = _Verbs(rig, Path(folder, "archive"), parked_url, main_url)
         return [
-            here("drain and analysis", collect, 3),
-            here("dry run", dry_run, 3),
-            here("redrive", executed, 4),
-            on_spark("drain and analysis", collect, 2),
-            on_spark("redrive", executed, 1.6),
+            _here("drain and analysis", verbs.collect, 3),
+            _here("dry run", verbs.dry_run, 3),
+            _here("redrive", verbs.redrive, 4),
+            _on_spark(rig, "drain and analysis", verbs.collect, 2),
+            _on_spark(rig, "redrive", verbs.redrive, 1.6),
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Verbs:
+    """The measured verbs, on an archive of their own. Each takes the name of an engine."""
+
+    rig: Rig
+    archive: Path
+    parked_url: str
+    main_url: str
+
+    def collect(self, engine: str) -> Took:
+        shutil.rmtree(self.archive, ignore_errors=True)
+        fill(self.rig, self.parked_url, MESSAGES)
+        words = ("--parked-queue-url", self.parked_url, "--wait-seconds", "0", "--engine", engine)
+        return self._run("collect", *words)
+
+    def dry_run(self, engine: str) -> Took:
+        return self._redrive(engine)
+
+    def redrive(self, engine: str) -> Took:
+        return self._redrive(engine, "--execute", "--reason", "benchmark")
+
+    def _redrive(self, engine: str, *more: str) -> Took:
+        shutil.rmtree(self.archive / "ledger", ignore_errors=True)
+        plan = approved(self.archive)
+        words = ("--plan", plan, "--to-queue-url", self.main_url, "--engine", engine)
+        return self._run("redrive", *words, *more)
+
+    def _run(self, verb: str, *words: str) -> Took:
+        return _took(*_COMMAND, verb, "--archive", str(self.archive), *words)
+
+
+def _here(what: str, run: Callable[[str], Took], target_seconds: float) -> Finding:
+    values = [run("local").processor_seconds for _ in range(TURNS)]
+    unit = "s of a processor"
+    return Finding(f"{what} of {MESSAGES}, here", values, unit, at_most=target_seconds)
+
+
+def _on_spark(rig: Rig, what: str, run: Callable[[str], Took], target: float) -> Finding:
+    programs: dict[str, Callable[[], float]] = {
+        "s": lambda: run("spark").seconds,
+        "s, a bare session": lambda: _took(sys.executable, "-c", _BARE_SESSION).seconds,
+    }
+    return rig.compare(f"{what} of {MESSAGES}, on Spark", programs, TURNS, at_most=target)
 
 
 def _took(*command: str) -> Took:

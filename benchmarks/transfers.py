@@ -37,14 +37,16 @@ _ERRORS = ("Timeout", "NoVatRate", "UnknownSku", "StockConflict", "BadAddress")
 
 def measure(rig: Rig) -> list[Finding]:
     """Run each verb alternately with the loop, after a run of its own as a warm-up."""
-    count, client = rig.sized(MESSAGES), boto3.client("sqs")
+    count = rig.sized(MESSAGES)
+    client = boto3.client("sqs")
 
     def queue(name: str) -> str:
         return client.create_queue(QueueName=name)["QueueUrl"]
 
     def loop() -> float:
         messages = rig.sized(LOOP_MESSAGES)
-        source, target = queue("loop-source"), queue("loop-target")
+        source = queue("loop-source")
+        target = queue("loop-target")
         fill(rig, source, messages)
         began = time.perf_counter()
         redrive_by_loop(client, source, target, messages)
@@ -70,24 +72,30 @@ def measure(rig: Rig) -> list[Finding]:
         drained = compared("drain", drain, turns=2, at_least=8)
         rig.notify(f"redrive of {count:,} messages, against the same")
         timed_verb(*ANALYZE, "--archive", str(folder))
-        redrives, plan = _Runs(rig, "redrive"), approved(folder)
+        redrives = _Runs(rig, "redrive")
+        plan = approved(folder)
 
         def redrive() -> float:
             shutil.rmtree(folder / "ledger", ignore_errors=True)
             url = queue("redriven")
             words = ("--archive", str(folder), "--plan", plan, "--to-queue-url", url)
             rate = redrives.run(count, "redrive", *words, "--execute", "--reason", "benchmark")
+
             arrived = client.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])
             if int(arrived["Attributes"]["ApproximateNumberOfMessages"]) != count:
                 raise RuntimeError(f"{count} messages were sent, and main has {arrived}")
+
             client.delete_queue(QueueUrl=url)
             return rate
 
         redrive()
         redriven = compared("redrive", redrive, turns=3, at_least=9)
+
     return [
-        *(drained, *drains.findings(requests_target=0.23)),
-        *(redriven, *redrives.findings(requests_target=0.12)),
+        drained,
+        *drains.findings(requests_target=0.23),
+        redriven,
+        *redrives.findings(requests_target=0.12),
     ]
 
 
@@ -98,7 +106,8 @@ class _Runs:
     """
 
     def __init__(self, rig: Rig, verb: str) -> None:
-        self._rig, self._verb = rig, verb
+        self._rig = rig
+        self._verb = verb
         self._requests: list[float] = []
 
     def run(self, count: int, *arguments: str) -> float:
@@ -111,8 +120,13 @@ class _Runs:
 
     def findings(self, requests_target: float) -> list[Finding]:
         """Return the requests of all runs but the first, and the server's share in the last."""
-        what, requests = f"{self._verb}, requests a message", self._requests[1:]
-        return [Finding(what, requests, "requests", at_most=requests_target), self._server]
+        requests = Finding(
+            f"{self._verb}, requests a message",
+            self._requests[1:],
+            "requests",
+            at_most=requests_target,
+        )
+        return [requests, self._server]
 
 
 def redrive_by_loop(client: "SQSClient", source_url: str, target_url: str, count: int) -> int:
@@ -128,21 +142,21 @@ def redrive_by_loop(client: "SQSClient", source_url: str, target_url: str, count
         messages = answer.get("Messages", [])
         if not messages:
             break
-        entries: list[Any] = [
-            {
+
+        entries: list[Any] = []
+        receipts: list[Any] = []
+        for index, message in enumerate(messages):
+            entry = {
                 "Id": str(index),
                 "MessageBody": message["Body"],
                 "MessageAttributes": message.get("MessageAttributes", {}),
             }
-            for index, message in enumerate(messages)
-        ]
+            entries.append(entry)
+            receipts.append({"Id": str(index), "ReceiptHandle": message["ReceiptHandle"]})
         client.send_message_batch(QueueUrl=target_url, Entries=entries)
-        receipts: list[Any] = [
-            {"Id": str(index), "ReceiptHandle": message["ReceiptHandle"]}
-            for index, message in enumerate(messages)
-        ]
         client.delete_message_batch(QueueUrl=source_url, Entries=receipts)
         moved += len(messages)
+
     return moved
 
 
@@ -151,7 +165,8 @@ def fill(rig: Rig, url: str, count: int) -> None:
     queue = SqsQueue(sqs_client(url), url)
 
     def send(first: int) -> None:
-        queue.send([_parked(number) for number in range(first, min(first + _BATCH, count))])
+        end = min(first + _BATCH, count)
+        queue.send([_parked(number) for number in range(first, end)])
 
     rig.set_latency(0)
     with ThreadPoolExecutor(4) as executor:
@@ -171,11 +186,9 @@ def _parked(number: int) -> SendEntry:
         error=error,
         body_digest=body_digest(body),
     )
-    return SendEntry(
-        body,
-        {
-            "tenant": MessageAttribute("String", f"t-{number % 50}"),
-            REPLAY_COUNT_ATTRIBUTE: MessageAttribute("Number", "5"),
-            CONTEXT_ATTRIBUTE: MessageAttribute("String", context.to_json()),
-        },
-    )
+    attributes = {
+        "tenant": MessageAttribute("String", f"t-{number % 50}"),
+        REPLAY_COUNT_ATTRIBUTE: MessageAttribute("Number", "5"),
+        CONTEXT_ATTRIBUTE: MessageAttribute("String", context.to_json()),
+    }
+    return SendEntry(body, attributes)

@@ -20,7 +20,8 @@ from dlq.archive.storage import files, s3
 from dlq.archive.storage.local import LocalArchive
 from dlq.cli.running import end_process
 
-DRAIN, ANALYZE = (("collect", "--only", part) for part in ("drain", "analyze"))
+DRAIN = ("collect", "--only", "drain")
+ANALYZE = ("collect", "--only", "analyze")
 _MEMORY = "--driver-memory {} pyspark-shell"
 _CALLS = "BENCH_CALLS"
 _WITHOUT_SPARK = ("status", "erase")
@@ -45,6 +46,17 @@ class TimedVerb:
     moved_mb: float = 0
     written_mb: float = 0
 
+    def __add__(self, other: "TimedVerb") -> "TimedVerb":
+        """Return what both took, one after the other."""
+        return TimedVerb(
+            seconds=self.seconds + other.seconds,
+            peak_mb=max(self.peak_mb, other.peak_mb),
+            processor_seconds=self.processor_seconds + other.processor_seconds,
+            calls=self.calls + other.calls,
+            moved_mb=self.moved_mb + other.moved_mb,
+            written_mb=self.written_mb + other.written_mb,
+        )
+
 
 def timed_verb(
     *arguments: str, driver_memory: str = "1g", counts: bool = False, days_later: int = 0
@@ -61,8 +73,10 @@ def timed_verb(
         RuntimeError: it failed; the text has the end of its standard error.
     """
     with tempfile.TemporaryDirectory(prefix="bench-verb-") as folder:
-        result, calls = Path(folder, "timed.json"), Path(folder, "calls")
+        result = Path(folder, "timed.json")
+        calls = Path(folder, "calls")
         calls.touch()
+
         environment = {
             "PYSPARK_SUBMIT_ARGS": _MEMORY.format(driver_memory),
             # As in the process of a command.
@@ -82,11 +96,24 @@ def timed_verb(
         if ended.returncode:
             end = ended.stderr[-2000:]
             raise RuntimeError(f"{arguments[0]} ended with {ended.returncode}: {end}")
-        made = [[int(part) for part in line.split()] for line in calls.read_text().splitlines()]
-        number, read, written = map(sum, zip(*made, strict=True)) if made else (0, 0, 0)
-        moved_mb, written_mb = (read + written) / 1e6, written / 1e6
+
         took = json.loads(result.read_text("utf-8"))
-        return TimedVerb(**took, calls=number, moved_mb=moved_mb, written_mb=written_mb)
+        return TimedVerb(**took, **_figures_of(calls))
+
+
+def _figures_of(log: Path) -> dict[str, Any]:
+    """Add up the calls that ``_note`` wrote to *log*."""
+    calls = 0
+    read_bytes = 0
+    written_bytes = 0
+    for line in log.read_text().splitlines():
+        call_count, read, written = line.split()
+        calls += int(call_count)
+        read_bytes += int(read)
+        written_bytes += int(written)
+
+    moved_bytes = read_bytes + written_bytes
+    return {"calls": calls, "moved_mb": moved_bytes / 1e6, "written_mb": written_bytes / 1e6}
 
 
 def approved(archive: Path) -> str:
@@ -104,8 +131,10 @@ class CountedArchive(LocalArchive):
 
     def open(self, path: str) -> BinaryIO | None:
         """Read as an archive on S3 does."""
-        if (file := super().open(path)) is None:
+        file = super().open(path)
+        if file is None:
             return None
+
         size = file.seek(0, os.SEEK_END)
 
         def fetch(span: str) -> tuple[bytes, int]:
@@ -122,10 +151,12 @@ def _counted(name: str) -> Callable[..., Any]:
     original = getattr(LocalArchive, name)
 
     def call(archive: CountedArchive, path: str, *content: bytes) -> object:
-        found = original(archive, path, *content)
-        pages = 1 + len(found) // 1000 if isinstance(found, list) else 1
-        _note(pages, len(found) if isinstance(found, bytes) else 0, sum(map(len, content)))
-        return found
+        answer = original(archive, path, *content)
+        # S3 lists 1,000 names with each call.
+        call_count = 1 + len(answer) // 1000 if isinstance(answer, list) else 1
+        read_bytes = len(answer) if isinstance(answer, bytes) else 0
+        _note(call_count, read_bytes, sum(map(len, content)))
+        return answer
 
     return call
 
@@ -134,9 +165,9 @@ for _name in ("create", "write", "read", "remove", "discard", "list"):
     setattr(CountedArchive, _name, _counted(_name))
 
 
-def _note(calls: int, read: int, written: int) -> None:
+def _note(calls: int, read_bytes: int, written_bytes: int) -> None:
     with Path(os.environ[_CALLS]).open("a", encoding="ascii") as log:
-        log.write(f"{calls} {read} {written}\n")
+        log.write(f"{calls} {read_bytes} {written_bytes}\n")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -144,8 +175,11 @@ def main(arguments: Sequence[str]) -> int:
     result, days_later, *verb = arguments
     if hasattr(os, "sched_setaffinity"):  # On Linux; the processes that this one starts inherit it.
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
-    clock, ahead_seconds = time.time, int(days_later) * 86_400
+
+    clock = time.time
+    ahead_seconds = int(days_later) * 86_400
     time.time = lambda: clock() + ahead_seconds
+
     # Workers find the class in the module, not here. Only this process needs Spark, and not always.
     from benchmarks.verbs import CountedArchive  # noqa: PLC0415
     from dlq.cli.running import main as run_verb  # noqa: PLC0415
@@ -157,6 +191,7 @@ def main(arguments: Sequence[str]) -> int:
         from spark_reprocess.session import get_session  # noqa: PLC0415
 
         get_session()
+
     began = time.perf_counter()
     exit_code = run_verb(verb)
     took = {"seconds": time.perf_counter() - began}
@@ -164,6 +199,7 @@ def main(arguments: Sequence[str]) -> int:
         status = Path("/proc/self/status").read_text("ascii")
         took["peak_mb"] = int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
         took["processor_seconds"] = sum(_processor_seconds(os.getpid()))
+
     Path(result).write_text(json.dumps(took), "utf-8")
     return exit_code
 
