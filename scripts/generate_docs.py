@@ -1,6 +1,6 @@
 """Writes the generated blocks of the documents: ``make docs``.
 
-A block stands between ``<!-- generated: NAME -->`` and ``<!-- /generated -->``. NAME is a function
+A block is between ``<!-- generated: NAME -->`` and ``<!-- /generated -->``. NAME is a function
 of ``BLOCKS``, which returns the lines. CI runs this and fails where git then shows a difference.
 """
 
@@ -24,9 +24,13 @@ BLOCK = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- /generated -->)", 
 SQS_PER_REQUEST = 0.40e-6
 LAMBDA_PER_INVOCATION = 0.20e-6
 LAMBDA_ARM64_PER_GB_SECOND = 0.0000133334
-ALARM_METRIC, CUSTOM_METRIC, DASHBOARD = 0.10, 0.30, 3.00
+ALARM_METRIC = 0.10
+CUSTOM_METRIC = 0.30
+DASHBOARD = 3.00
 METRIC_READ = 0.01e-3
-S3_PUT, S3_GB_MONTH, DPU_HOUR = 0.005e-3, 0.023, 0.308
+S3_PUT = 0.005e-3
+S3_GB_MONTH = 0.023
+DPU_HOUR = 0.308
 """List prices in dollars; docs/growth.md says where they come from."""
 
 POLLS = 5 * 3 * 60 * 24 * 30
@@ -37,7 +41,9 @@ MINUTES = 60 * 24 * 30
 
 FREE_ALARM_METRICS = 10
 MESSAGE_GB = 2048e-9
-REQUESTS_PER_PARKED, PUTS_PER_PARKED, PARKED_PER_SECOND = 0.35, 0.0205, 1600
+REQUESTS_PER_PARKED = 0.35
+PUTS_PER_PARKED = 0.0205
+PARKED_PER_SECOND = 1600
 """Of drain, analyze and redrive together; docs/growth.md has the formulas."""
 
 MILLION = 1_000_000
@@ -56,7 +62,8 @@ MESSAGE_SECONDS = 0.003
 ``make bench`` measures 2 ms of CPU time for one message and about 25 ms for a hundred; a function
 of 256 MB has a seventh of a CPU."""
 
-OUTAGE_DOLLARS, HELD_OUTAGE_DOLLARS = 0.94, 1.23
+OUTAGE_DOLLARS = 0.94
+HELD_OUTAGE_DOLLARS = 1.23
 """Of a million messages of an outage of an hour, without and with the circuit breaker.
 
 Simulated with the rules of the function: replays, holds, and the consumer's requests."""
@@ -66,8 +73,14 @@ Lines = Iterable[str]
 
 def table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     """Yield a table in Markdown."""
-    for cells in (heading, ["---"] * len(heading), *rows):
-        yield f"| {' | '.join(cells)} |"
+    yield _row(heading)
+    yield _row(["---"] * len(heading))
+    for cells in rows:
+        yield _row(cells)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def dollars(amount: float) -> str:
@@ -76,25 +89,36 @@ def dollars(amount: float) -> str:
 
 
 def lambda_dollars(invocations: float, messages: float) -> float:
-    """Return the cost of *invocations* that have so many *messages* together."""
+    """Return the cost of *invocations* that have that number of *messages* together."""
     seconds = invocations * EVENT_SECONDS + messages * MESSAGE_SECONDS
     time_dollars = seconds * FUNCTION_GB * LAMBDA_ARM64_PER_GB_SECOND
     return invocations * LAMBDA_PER_INVOCATION + time_dollars
 
 
-def million_replays(messages_per_request: int, messages_per_event: int) -> tuple[float, float]:
-    """Return the cost of a million replays: SQS, Lambda."""
+def million_replays(messages_per_request: int, messages_per_event: int) -> float:
+    """Return the cost of a million replays: of SQS and Lambda."""
     requests = 3 * MILLION / messages_per_request
-    return requests * SQS_PER_REQUEST, lambda_dollars(MILLION / messages_per_event, MILLION)
+    return requests * SQS_PER_REQUEST + lambda_dollars(MILLION / messages_per_event, MILLION)
+
+
+def million_parked() -> float:
+    """Return the cost to drain, analyze and redrive a million messages, with a month of storage."""
+    requests = MILLION * (REQUESTS_PER_PARKED * SQS_PER_REQUEST + PUTS_PER_PARKED * S3_PUT)
+    storage = MILLION * MESSAGE_GB * S3_GB_MONTH
+    glue = 2 * (60 + MILLION / PARKED_PER_SECOND) / 3600 * DPU_HOUR
+    return requests + storage + glue
 
 
 def watched_metrics() -> int:
     """Return the number of metrics in the alarms of a stack with the Spark job."""
     alarms = Stack.of(TEMPLATE, {"CreateSparkJob": "true"}).of_type("AWS::CloudWatch::Alarm")
-    return sum(
-        sum("MetricStat" in query for query in alarm.get("Metrics", [{"MetricStat": ""}]))
-        for alarm in alarms.values()
-    )
+    count = 0
+    for alarm in alarms.values():
+        if "Metrics" in alarm:
+            count += sum("MetricStat" in query for query in alarm["Metrics"])
+        else:
+            count += 1
+    return count
 
 
 def metrics_read() -> int:
@@ -117,21 +141,28 @@ def metrics_read() -> int:
 
 
 def costs() -> Lines:
-    """What it costs: README."""
-    polling, watched = POLLS * SQS_PER_REQUEST, watched_metrics()
-    metrics = len(Metric) + len(ParkReason)
+    """Return the table of costs: README."""
+    polling = POLLS * SQS_PER_REQUEST
+    watched = watched_metrics()
     alarms = watched * ALARM_METRIC
     free = (watched - FREE_ALARM_METRICS) * ALARM_METRIC
-    batched, single = (sum(million_replays(*each)) for each in ((10, 100), (1, 1)))
-    looks, tries = 21, 21 * 5
-    never = (3 * looks + tries) / SQS_BATCH_ENTRIES * SQS_PER_REQUEST * MILLION
-    never += lambda_dollars(looks * MILLION / EVENT_MESSAGES, looks * MILLION)
-    rules, reads = BreakerRules(), metrics_read()
+    metrics = len(Metric) + len(ParkReason)
+    reads = metrics_read()
+
+    batched = million_replays(messages_per_request=10, messages_per_event=100)
+    single = million_replays(messages_per_request=1, messages_per_event=1)
+
+    # Of a message that never succeeds: the replay function receives it 21 times, the consumer five
+    # times as often.
+    returns = 21
+    tries = returns * 5
+    never = (3 * returns + tries) / SQS_BATCH_ENTRIES * SQS_PER_REQUEST * MILLION
+    never += lambda_dollars(returns * MILLION / EVENT_MESSAGES, returns * MILLION)
+    rules = BreakerRules()
     holds = 2 * rules.hold_limit_seconds[1] / sum(rules.hold_seconds)
     never_held = never + holds * batched
-    parked = MILLION * (REQUESTS_PER_PARKED * SQS_PER_REQUEST + PUTS_PER_PARKED * S3_PUT)
-    parked += MILLION * MESSAGE_GB * S3_GB_MONTH
-    parked += 2 * (60 + MILLION / PARKED_PER_SECOND) / 3600 * DPU_HOUR
+
+    parked = million_parked()
     return f"""\
 | | list price |
 |---|---|
@@ -157,7 +188,7 @@ for a month |""".splitlines()
 
 
 def prices() -> Lines:
-    """The list prices: docs/growth.md."""
+    """Return the list prices: docs/growth.md."""
     return f"""\
 | what | price |
 |---|---|
@@ -185,11 +216,11 @@ def _default(name: str) -> str:
 
 
 def parameter_names() -> Lines:
-    """All parameters with their defaults: README-SAR.md."""
-    rows = (
-        (title, ", ".join(f"`{name}` ({_default(name)})" for name in group))
-        for title, group in _groups()
-    )
+    """Return all parameters with their defaults: README-SAR.md."""
+    rows = []
+    for title, group in _groups():
+        parameters = ", ".join(f"`{name}` ({_default(name)})" for name in group)
+        rows.append((title, parameters))
     return table(("", "parameters (defaults)"), rows)
 
 
@@ -208,19 +239,24 @@ SHORTER = (
     (r"^orders$", "main queue"),
     (r"^subnet/subnet.*", "subnet of `SubnetIds`"),
 )
-"""What a resource or a value is called on the page, in place of a pattern."""
+"""Names of resources and values on the page, each in place of a pattern."""
 
 
 def roles() -> Lines:
-    """What each role may do: README-SAR.md."""
+    """Return the permissions of each role: README-SAR.md."""
     stack = Stack.of(TEMPLATE, ALL_PARTS)
-    whose: dict[tuple[str, str], list[str]] = {}
-    for role, words in ROLES.items():
+    roles_of: dict[tuple[str, str], list[str]] = {}
+    for role, description in ROLES.items():
         for statement in statements_of(stack, role):
+            resources = _named(statement["Resource"])
             actions = ", ".join(f"`{action}`" for action in as_list(statement["Action"]))
-            row = _named(statement["Resource"]), actions + _condition(statement)
-            whose.setdefault(row, []).append(words)
-    rows = ((", ".join(words), *row) for row, words in whose.items())
+            grant = (resources, actions + _condition(statement))
+            roles_of.setdefault(grant, []).append(description)
+
+    rows = []
+    for (resources, actions), descriptions in roles_of.items():
+        described = ", ".join(descriptions)
+        rows.append((described, resources, actions))
     return table(("Role of", "On", "Actions"), rows)
 
 
@@ -230,38 +266,49 @@ NOT_CALLED = {"kms", "xray"}
 """Services that other services call for a role."""
 
 FOR_GLUE = {"logs", "sts"}
-"""What AWS Glue itself calls from the subnet of a job, and its own API it reaches without."""
+"""Services that AWS Glue itself calls from the subnet of a job. Its own API needs no endpoint."""
 
 
 def endpoints() -> Lines:
-    """The VPC endpoints by the roles that need them: docs/install.md."""
+    """Return the VPC endpoints and the roles that need them: docs/install.md."""
     stack = Stack.of(TEMPLATE, ALL_PARTS)
     users: dict[str, list[str]] = {}
-    for role, words in ROLES.items():
-        allowed = (
-            as_list(one["Action"])
-            for one in statements_of(stack, role)
-            if "Null" not in one.get("Condition", {})
-        )
-        called = {
-            action.partition(":")[0] for actions in allowed for action in actions
-        } - NOT_CALLED
-        is_job = role in JOBS
-        called = called - {"glue", "ec2"} | FOR_GLUE if is_job else called - {"logs"}
-        for service in sorted(called):
-            users.setdefault(ENDPOINTS.get(service, service), []).append(words)
-    rows = (
-        (f"`{service}`", "gateway" if service in GATEWAYS else "interface", ", ".join(words))
-        for service, words in sorted(users.items())
-    )
+    for role, description in ROLES.items():
+        services = _called_services(stack, role)
+        if role in JOBS:
+            services -= {"glue", "ec2"}
+            services |= FOR_GLUE
+        else:
+            services -= {"logs"}
+        for service in sorted(services):
+            users.setdefault(ENDPOINTS.get(service, service), []).append(description)
+
+    rows = []
+    for service, descriptions in sorted(users.items()):
+        kind = "gateway" if service in GATEWAYS else "interface"
+        rows.append((f"`{service}`", kind, ", ".join(descriptions)))
     return table(("endpoint", "type", "used by"), rows)
 
 
+def _called_services(stack: Stack, role: str) -> set[str]:
+    services = set()
+    for statement in statements_of(stack, role):
+        if "Null" in statement.get("Condition", {}):
+            continue
+        for action in as_list(statement["Action"]):
+            services.add(action.partition(":")[0])
+    return services - NOT_CALLED
+
+
 def _named(values: Any) -> str:  # noqa: ANN401 - text or a list, in a template
-    given = {arn: name for name, value in ALL_PARTS.items() for arn in value.split(",")}
+    parameter_of = {}
+    for parameter, value in ALL_PARTS.items():
+        for arn in value.split(","):
+            parameter_of[arn] = parameter
+
     names = []
     for value in map(str, as_list(values)):
-        name = f"`{given[value]}`" if value in given else value
+        name = f"`{parameter_of[value]}`" if value in parameter_of else value
         for pattern, shorter in SHORTER:
             name = re.sub(pattern, shorter, name)
         names.append(name.replace("*", r"\*"))
@@ -269,11 +316,11 @@ def _named(values: Any) -> str:  # noqa: ANN401 - text or a list, in a template
 
 
 def _condition(statement: Mapping[str, Any]) -> str:
-    conditions = [
-        f"{operator} `{key}` {_named(values)}"
-        for operator, keys in statement.get("Condition", {}).items()
-        for key, values in keys.items()
-    ]
+    conditions = []
+    for operator, keys in statement.get("Condition", {}).items():
+        for key, values in keys.items():
+            named = _named(values)
+            conditions.append(f"{operator} `{key}` {named}")
     return f"; condition: {' and '.join(conditions)}" if conditions else ""
 
 
@@ -288,13 +335,15 @@ BLOCKS: Mapping[str, Callable[[], Lines]] = {
 
 def main(pages: Iterable[Path] = PAGES) -> None:
     """Rewrite the blocks of all pages."""
-    made: dict[str, str] = {}
+    blocks: dict[str, str] = {}
     for page in pages:
         text = page.read_text("utf-8")
         for _, name, _ in BLOCK.findall(text):
-            made.setdefault(name, "\n".join(BLOCKS[name]()).strip() + "\n")
-        page.write_text(BLOCK.sub(lambda one: f"{one[1]}{made[one[2]]}{one[3]}", text), "utf-8")
-    if unused := BLOCKS.keys() - made.keys():
+            if name not in blocks:
+                blocks[name] = "\n".join(BLOCKS[name]()).strip() + "\n"
+        page.write_text(BLOCK.sub(lambda old: f"{old[1]}{blocks[old[2]]}{old[3]}", text), "utf-8")
+
+    if unused := BLOCKS.keys() - blocks.keys():
         sys.exit(f"no page has the block {', '.join(sorted(unused))}")
 
 

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,24 +38,36 @@ class Mutant:
 
 def main() -> None:
     """Print a line for each fault; exit with 1 where one survives."""
-    chosen = [one for one in mutants() if all(word in one.fault for word in sys.argv[1:])]
+    chosen = list(chosen_mutants(sys.argv[1:]))
+    tests: set[str] = set()
+    for mutant in chosen:
+        tests.update(mutant.tests.split())
+
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         copy = Path(folder)
         copy_checkout(copy)
-        tests = sorted({test for one in chosen for test in one.tests.split()})
-        if not tests or code_of(copy, tests):
+        if not tests or code_of(copy, sorted(tests)):
             sys.exit("no fault is chosen, or tests fail without any")
-        bad = [one.fault for one in chosen if not is_noticed(copy, one)]
-    if bad:
-        sys.exit(f"\n{len(bad)} of {len(chosen)} not noticed:\n- " + "\n- ".join(bad))
+        survivors = [mutant.fault for mutant in chosen if not is_noticed(copy, mutant)]
+
+    if survivors:
+        listed = "\n- ".join(survivors)
+        sys.exit(f"\n{len(survivors)} of {len(chosen)} not noticed:\n- {listed}")
+
+
+def chosen_mutants(terms: Sequence[str]) -> Iterator[Mutant]:
+    """Yield the faults whose description has all the terms."""
+    for mutant in mutants():
+        if all(term in mutant.fault for term in terms):
+            yield mutant
 
 
 def mutants() -> Iterator[Mutant]:
-    """Read the list. An entry with ``words`` is a fault for each of them: nobody looks for it."""
+    """Yield the faults of the list. An entry with ``words`` is a fault for each of its words."""
     for entry in tomllib.loads(_LIST.read_text("utf-8"))["mutant"]:
-        for word in entry.pop("words", "").split():
-            new = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", "zqzqz", entry["old"], count=1)
-            yield Mutant(**entry | {"fault": f"{entry['fault']}: {word}", "new": new})
+        for term in entry.pop("words", "").split():
+            new = re.sub(rf"(?<!\w){re.escape(term)}(?!\w)", "zqzqz", entry["old"], count=1)
+            yield Mutant(**entry | {"fault": f"{entry['fault']}: {term}", "new": new})
         if "new" in entry:
             yield Mutant(**entry)
 
@@ -70,31 +82,34 @@ def copy_checkout(copy: Path) -> None:
         text=True,
     ).stdout
     for name in filter(None, listed.split("\0")):
-        (copy / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(_ROOT / name, copy / name)
+        target = copy / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(_ROOT / name, target)
     (copy / ".tools").symlink_to(_ROOT / ".tools")
 
 
 def is_noticed(copy: Path, mutant: Mutant) -> bool:
     """Put the fault in, run its tests, take it out; print and return whether they failed."""
-    path, began = copy / mutant.file, time.monotonic()
+    path = copy / mutant.file
+    began = time.monotonic()
     text = path.read_text("utf-8")
     if text.count(mutant.old) != 1:
-        word = f"IS {text.count(mutant.old)} TIMES IN {mutant.file}"
+        result = f"IS {text.count(mutant.old)} TIMES IN {mutant.file}"
     else:
         path.write_text(text.replace(mutant.old, mutant.new), "utf-8")
         code = code_of(copy, mutant.tests.split())
         path.write_text(text, "utf-8")
-        word = {_NOTICED: "noticed", 0: "SURVIVES"}.get(code, f"ENDS PYTEST WITH {code}")
-    sys.stdout.write(f"{word:<10}{time.monotonic() - began:>6.1f} s  {mutant.fault}\n")
+        result = {_NOTICED: "noticed", 0: "SURVIVES"}.get(code, f"ENDS PYTEST WITH {code}")
+
+    sys.stdout.write(f"{result:<10}{time.monotonic() - began:>6.1f} s  {mutant.fault}\n")
     sys.stdout.flush()
-    return word == "noticed"
+    return result == "noticed"
 
 
 def code_of(copy: Path, tests: list[str]) -> int:
     """Run *tests*; return pytest's exit code, ``_NOTICED`` where they do not end in time."""
     command = [sys.executable, "-m", "pytest", "-qx", "-p", "no:cacheprovider", *tests]
-    # Searches of properties are repeated, not drawn anew.
+    # With CI=true, a test of properties repeats its examples instead of drawing new ones.
     environment = {**os.environ, "CI": "true", "PYTHONPATH": "layers/core"}
     try:
         return subprocess.run(

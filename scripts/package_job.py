@@ -25,8 +25,11 @@ SCRIPTS = {
 # Some packages have optional compiled parts. These cannot be imported from a zip, so they are left
 # out, and the wheels of one platform work everywhere.
 WHEELS = (
-    *("--python-version", "3.13", "--implementation", "cp", "--only-binary=:all:"),
-    *("--platform", "manylinux2014_x86_64", "--platform", "manylinux_2_28_x86_64"),
+    "--python-version=3.13",
+    "--implementation=cp",
+    "--only-binary=:all:",
+    "--platform=manylinux2014_x86_64",
+    "--platform=manylinux_2_28_x86_64",
 )
 COMPILED = {".so", ".pyc"}
 NOT_REPRODUCIBLE = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}
@@ -42,22 +45,36 @@ def package(folder: Path) -> None:
     """Write zip and scripts to *folder*. The zip is written under another name, then renamed."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary:
-        _install(Path(temporary))
-        files = {
-            **dict(_files(Path(temporary), Path(temporary))),
-            **dict(_files(ROOT / "spark_reprocess", ROOT)),
-            **dict(_files(ROOT / "dlq", ROOT)),
-            **dict(_files(ROOT / "layers" / "core" / "dlq_replay", ROOT / "layers" / "core")),
-        }
+        packages = Path(temporary)
+        _install(packages)
+
+        core = ROOT / "layers" / "core"
+        files = dict(_files(packages, packages))
+        files.update(_files(ROOT / "spark_reprocess", ROOT))
+        files.update(_files(ROOT / "dlq", ROOT))
+        files.update(_files(core / "dlq_replay", core))
         _write_zip(folder / "spark_reprocess.zip", files)
+
     for name, source in SCRIPTS.items():
         (folder / name).write_bytes(source.read_bytes())
 
 
 def _install(target: Path) -> None:
-    pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
-    options = ("--no-compile", "--no-deps", "--require-hashes", *WHEELS, "--target", str(target))
-    subprocess.run([*pip, "install", *options, "--requirement", str(LOCK)], check=True)
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--quiet",
+        "--disable-pip-version-check",
+        "install",
+        "--no-compile",
+        "--no-deps",
+        "--require-hashes",
+        *WHEELS,
+        f"--target={target}",
+        f"--requirement={LOCK}",
+    ]
+    subprocess.run(command, check=True)
 
 
 def _files(folder: Path, root: Path) -> Iterator[tuple[str, Path]]:

@@ -35,16 +35,18 @@ def faults(template: Mapping[str, Any]) -> Iterator[str]:
         text = str(address or "")
         if not _ADDRESS.fullmatch(text) or _RESERVED.search(text):
             yield f"{name}: must be the address of the project, https://HOST/PATH, not {text!r}"
+
     if application.get("HomePageUrl") not in (None, home_page):
         yield "Metadata, HomePageUrl: must be that of Mappings, Project.HomePage.Url"
 
 
 def main(path: str) -> int:
     """Print the faults; return 1 if there are any."""
-    found = list(faults(yaml.load(Path(path).read_text("utf-8"), Loader=_Loader)))  # noqa: S506
-    for fault in found:
-        sys.stderr.write(f"{path}: {fault}\n")
-    return 1 if found else 0
+    template = yaml.load(Path(path).read_text("utf-8"), Loader=_Loader)  # noqa: S506
+    sentences = list(faults(template))
+    for sentence in sentences:
+        sys.stderr.write(f"{path}: {sentence}\n")
+    return 1 if sentences else 0
 
 
 if __name__ == "__main__":

@@ -8,8 +8,10 @@ import argparse
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 _ROOT = Path(__file__).parents[1]
@@ -70,12 +72,12 @@ def places(path: str, source: str) -> Iterator[Place]:
     """Yield each occurrence of each measure in a Python file."""
     tree = ast.parse(source)
     lines = source.splitlines()
-    in_conditions = {
-        id(node)
-        for parent in ast.walk(tree)
-        for condition in _conditions(parent)
-        for node in ast.walk(condition)
-    }
+
+    in_conditions: set[int] = set()
+    for parent in ast.walk(tree):
+        for condition in _conditions(parent):
+            in_conditions.update(map(id, ast.walk(condition)))
+
     for node in ast.walk(tree):
         line = getattr(node, "lineno", 0)
         for measure, text in _measures(node, lines):
@@ -127,9 +129,11 @@ def _is_unbroken(function: _Function, lines: list[str]) -> bool:
         body = body[1:]
     if not body:
         return False
-    begin, end = body[0].lineno, function.end_lineno or 0
+
+    begin = body[0].lineno
+    end = function.end_lineno or 0
     height = end - begin + 1
-    return height >= UNBROKEN_LINES and all(line.strip() for line in lines[begin - 1 : end])
+    return height >= UNBROKEN_LINES and all(map(str.strip, lines[begin - 1 : end]))
 
 
 def _height(node: ast.expr) -> int:
@@ -142,15 +146,17 @@ def _is_parallel(assignment: ast.Assign) -> bool:
 
 def _is_flag_arithmetic(node: ast.AST) -> bool:
     if isinstance(node, ast.Subscript):
-        return any(_is_bool_call(part) for part in ast.walk(node.slice))
+        return any(map(_is_bool_call, ast.walk(node.slice)))
     if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)):
         return False
+
+    has_flag = _is_flag(node.left) or _is_flag(node.right)
     pair = {type(node.left), type(node.right)}
-    has_flag = any(
-        isinstance(side, ast.Compare | ast.BoolOp) or _is_bool_call(side)
-        for side in (node.left, node.right)
-    )
     return has_flag and not pair.isdisjoint({ast.List, ast.Tuple, ast.Constant, ast.JoinedStr})
+
+
+def _is_flag(node: ast.expr) -> bool:
+    return isinstance(node, ast.Compare | ast.BoolOp) or _is_bool_call(node)
 
 
 def _is_bool_call(node: ast.AST) -> bool:
@@ -175,7 +181,8 @@ def python_files(folders: tuple[str, ...]) -> list[str]:
         capture_output=True,
         text=True,
     ).stdout
-    return sorted({name for name in listed.split("\0") if name and (_ROOT / name).is_file()})
+    names = set(filter(None, listed.split("\0")))
+    return sorted(name for name in names if (_ROOT / name).is_file())
 
 
 def main() -> None:
@@ -191,7 +198,7 @@ def main() -> None:
 
 
 def _list_places(measure: str, below: tuple[str, ...]) -> None:
-    folders = tuple(folder for part in PARTS.values() for folder in part)
+    folders = tuple(chain.from_iterable(PARTS.values()))
     for path in python_files(folders):
         if below and not path.startswith(below):
             continue
@@ -201,25 +208,30 @@ def _list_places(measure: str, below: tuple[str, ...]) -> None:
 
 
 def _print_table() -> None:
-    counts = dict.fromkeys(((measure, part) for measure in MEASURES for part in PARTS), 0)
-    line_counts = dict.fromkeys(PARTS, 0)
+    counts = Counter[tuple[str, str]]()
+    line_counts = Counter[str]()
     for part, folders in PARTS.items():
         for path in python_files(folders):
             source = (_ROOT / path).read_text(encoding="utf-8")
-            line_counts[part] += sum(1 for line in source.splitlines() if line.strip())
+            line_counts[part] += len(list(filter(str.strip, source.splitlines())))
             for place in places(path, source):
                 counts[place.measure, part] += 1
 
-    sys.stdout.write(f"{'':<34}" + "".join(f"{part:>10}" for part in PARTS) + "\n")
+    _print_row("", PARTS)
     for measure in MEASURES:
-        row = "".join(f"{counts[measure, part]:>10,}" for part in PARTS)
-        sys.stdout.write(f"{measure:<34}{row}\n")
+        _print_row(measure, [f"{counts[measure, part]:,}" for part in PARTS])
 
-    rates = (1000 * counts["comprehensions", part] / line_counts[part] for part in PARTS)
-    row = "".join(f"{rate:>10.1f}" for rate in rates)
-    sys.stdout.write(f"{'comprehensions per 1,000 lines':<34}{row}\n")
-    row = "".join(f"{line_counts[part]:>10,}" for part in PARTS)
-    sys.stdout.write(f"{'lines that are not empty':<34}{row}\n")
+    rates = []
+    for part in PARTS:
+        rate = 1000 * counts["comprehensions", part] / line_counts[part]
+        rates.append(f"{rate:.1f}")
+    _print_row("comprehensions per 1,000 lines", rates)
+    _print_row("lines that are not empty", [f"{line_counts[part]:,}" for part in PARTS])
+
+
+def _print_row(label: str, cells: Iterable[str]) -> None:
+    row = "".join(f"{cell:>10}" for cell in cells)
+    sys.stdout.write(f"{label:<34}{row}\n")
 
 
 if __name__ == "__main__":
