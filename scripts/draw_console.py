@@ -45,15 +45,13 @@ def main() -> None:
 def _console(folder: Path) -> Console:
     archive = open_archive(str(folder / "archive"))
     findings = replace(incident_findings(), plan_id=PLAN_ID)
-    decided = (Action.REDRIVE, Action.LEAVE, Action.REDRIVE, Action.DISCARD)
-    groups = tuple(
-        PlannedGroup(one.group_id, one.title, one.count, action)
-        for one, action in zip(
-            findings.groups, (*decided, *[Action.LEAVE] * len(findings.groups)), strict=False
-        )
-    )
+    actions = (Action.REDRIVE, Action.LEAVE, Action.REDRIVE, Action.DISCARD)
+    groups = []
+    for number, group in enumerate(findings.groups):
+        action = actions[number] if number < len(actions) else Action.LEAVE
+        groups.append(PlannedGroup(group.group_id, group.title, group.count, action))
     snapshot = Snapshot(("20251120T100000Z-000001",), findings.messages, "0" * 64)
-    plan = Plan(PLAN_ID, archive.root, snapshot, groups)
+    plan = Plan(PLAN_ID, archive.root, snapshot, tuple(groups))
     archive.write(f"reports/{PLAN_ID}/summary.json", summary_json(findings).encode())
     archive.write(f"reports/{PLAN_ID}/plan.yaml", plan_text(plan).encode())
     jobs = Jobs(folder / "job")

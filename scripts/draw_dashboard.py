@@ -21,6 +21,7 @@ import numpy as np
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from numpy.typing import NDArray
 
 from dlq_replay.replaying.breaker_worker import BreakerWorker
 from dlq_replay.replaying.measures import (
@@ -51,6 +52,11 @@ SAMPLE_EVERY_SECONDS = 60
 Key = tuple[str, str, frozenset[tuple[str, str]]]
 """A metric: namespace, name, dimensions."""
 
+Values = NDArray[Any]
+
+Lines = Sequence[tuple[str, Values]]
+"""Labels and values, one a period."""
+
 Samples = Mapping[Key, Sequence[tuple[float, float]]]
 """Values by metric, each with its second of the day."""
 
@@ -68,16 +74,17 @@ class Day:
     def __init__(self) -> None:
         self.stack = Stack(max_receive_count=5)
         self.failures: dict[str, Failure] = {}
-        clock = self.stack.clock.time
         self.deleted: Counter[int] = Counter()
+        self.begin_ms = self.stack.clock.now_ms()
+        self.samples: defaultdict[Key, list[tuple[float, float]]] = defaultdict(list)
+
+        clock = self.stack.clock.time
         breaker = BreakerWorker(FakeBreaker(), BreakerRules(), self._deletions, clock)
         self.stack.replayer = replace(
             self.stack.replayer,
             find_failures=lambda _: (self.failures, None),
             breakers={self.stack.replayer.policy.main_queue: breaker},
         )
-        self.begin_ms = self.stack.clock.now_ms()
-        self.samples: defaultdict[Key, list[tuple[float, float]]] = defaultdict(list)
 
     def live(self) -> Samples:
         """Let the day pass; return what was published in it."""
@@ -97,35 +104,43 @@ class Day:
 
     def _consume(self, batch: Sequence[Message]) -> set[str]:
         is_out = OUTAGE[0] <= self._second() < OUTAGE[1]
-        left = [one for one in batch if is_out or one.body.startswith("poison")]
-        for one in left:
-            error_type = "TimeoutError" if is_out else "KeyError"
-            self.failures[one.message_id] = Failure(one.message_id, error_type)
-        self.deleted[self.stack.now_seconds() // 60] += len(batch) - len(left)
-        return {one.message_id for one in left}
+        error_type = "TimeoutError" if is_out else "KeyError"
+        failed_ids = set()
+        for message in batch:
+            if is_out or message.body.startswith("poison"):
+                self.failures[message.message_id] = Failure(message.message_id, error_type)
+                failed_ids.add(message.message_id)
+
+        self.deleted[self.stack.now_seconds() // 60] += len(batch) - len(failed_ids)
+        return failed_ids
 
     def _deletions(self, start_seconds: int, end_seconds: int) -> Mapping[int, int]:
         begin = self.begin_ms // 60_000
-        # Orders that the consumer takes at once are not simulated, one a second.
-        healthy = dict.fromkeys(range(OUTAGE[0] // 60, OUTAGE[1] // 60), 0)
-        minutes = range(start_seconds // 60, end_seconds // 60)
-        return {m: self.deleted[m] + healthy.get(m - begin, 60) for m in minutes}
+        deletions = {}
+        for minute in range(start_seconds // 60, end_seconds // 60):
+            is_outage = OUTAGE[0] // 60 <= minute - begin < OUTAGE[1] // 60
+            # Orders that the consumer takes at once are not simulated, one a second.
+            healthy = 0 if is_outage else 60
+            deletions[minute] = self.deleted[minute] + healthy
+        return deletions
 
     def _replay(self, batch: Sequence[Message]) -> set[str]:
-        left = self.stack.replay(batch)
-        now = self.stack.now_seconds()
-        dimensions = {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: "MainQueue"}
+        left_ids = self.stack.replay(batch)
         outcome = self.stack.outcomes[-1]
         report = next(iter(outcome.breakers.values()), None)
         measured = measure_batch(outcome, report)
+        now = self.stack.now_seconds()
         measured |= measure_dlq(outcome, [measured], now, FOURTEEN_DAYS)
+
+        dimensions = {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: "MainQueue"}
         for name, values in measured.items():
             self._publish("DlqReplay", name, dimensions, *values)
+
         function = {"FunctionName": "ReplayFunction"}
         self._publish("AWS/Lambda", "Invocations", function, 1)
         duration_ms = 1000 * (EVENT_SECONDS + MESSAGE_SECONDS * len(batch))
         self._publish("AWS/Lambda", "Duration", function, duration_ms)
-        return left
+        return left_ids
 
     def _sample_queues(self) -> None:
         queues = {
@@ -133,25 +148,28 @@ class Day:
             "DeadLetterQueue": self.stack.dlq,
             "ParkedQueue": self.stack.parked,
         }
+        attribute_of_metric = {
+            "ApproximateNumberOfMessagesVisible": "ApproximateNumberOfMessages",
+            "ApproximateNumberOfMessagesNotVisible": "ApproximateNumberOfMessagesNotVisible",
+            "ApproximateNumberOfMessagesDelayed": "ApproximateNumberOfMessagesDelayed",
+        }
         now = self.stack.now_seconds()
         for name, queue in queues.items():
+            dimensions = {"QueueName": name}
             counts = queue.describe()
-            for metric, attribute in (
-                ("Visible", "ApproximateNumberOfMessages"),
-                ("NotVisible", "ApproximateNumberOfMessagesNotVisible"),
-                ("Delayed", "ApproximateNumberOfMessagesDelayed"),
-            ):
-                full = f"ApproximateNumberOfMessages{metric}"
-                self._publish("AWS/SQS", full, {"QueueName": name}, int(counts[attribute]))
-            ages = [now - (one.sent_ms // 1000) for one in queue.queue.messages()]
+            for metric, attribute in attribute_of_metric.items():
+                self._publish("AWS/SQS", metric, dimensions, int(counts[attribute]))
+
+            ages = [now - message.sent_ms // 1000 for message in queue.queue.messages()]
             oldest = max(ages, default=0)
-            self._publish("AWS/SQS", "ApproximateAgeOfOldestMessage", {"QueueName": name}, oldest)
+            self._publish("AWS/SQS", "ApproximateAgeOfOldestMessage", dimensions, oldest)
 
     def _publish(
         self, namespace: str, name: str, dimensions: Mapping[str, str], *values: float
     ) -> None:
         key = (namespace, name, frozenset(dimensions.items()))
-        self.samples[key] += [(self._second(), value) for value in values]
+        second = self._second()
+        self.samples[key] += [(second, value) for value in values]
 
     def _second(self) -> float:
         return (self.stack.clock.now_ms() - self.begin_ms) / 1000
@@ -159,16 +177,21 @@ class Day:
 
 def draw(widgets: Sequence[Mapping[str, Any]], samples: Samples) -> None:
     """Draw the widgets where their body puts them."""
-    rows = max(one["y"] + one["height"] for one in widgets)
+    rows = max(widget["y"] + widget["height"] for widget in widgets)
     plt.rcParams.update({"font.size": 8, "font.family": "DejaVu Sans"})
     figure = plt.figure(figsize=(13, 0.4 * rows), dpi=110)
     grid = figure.add_gridspec(rows, 24, left=0.03, right=0.985, top=0.99, bottom=0.02)
     for widget in widgets:
-        x, y = widget["x"], widget["y"]
+        top = widget["y"]
         # The last rows of a chart are for its axis and the title of the next.
-        below = y + max(1, widget["height"] - 2)
-        axes = figure.add_subplot(grid[y:below, x + (x > 0) : x + widget["width"]])
+        bottom = top + max(1, widget["height"] - 2)
+        left = widget["x"]
+        right = left + widget["width"]
+        # Between two charts, a column is for the labels of an axis.
+        begin = left + 1 if left else left
+        axes = figure.add_subplot(grid[top:bottom, begin:right])
         _draw_widget(axes, widget["type"], widget["properties"], samples)
+
     figure.savefig(PICTURE)
 
 
@@ -178,31 +201,43 @@ def _draw_widget(axes: Axes, kind: str, properties: Mapping[str, Any], samples: 
         text = re.sub(r"\*\*|\[([^]]*)\]\([^)]*\)", r"\1", properties["markdown"])
         axes.text(0, 0.3, "\n".join(wrap(text, 150)), fontsize=9)
         return
+
     axes.set_title(properties["title"], loc="left", fontsize=9, fontweight="bold")
     axes.spines[["top", "right"]].set_visible(False)
     lines = list(_lines(properties, samples))
     if properties["view"] == "bar":
-        shown = [(label, values[0]) for label, values in lines if not np.isnan(values[0])]
-        axes.bar([label.removeprefix("replay ") for label, _ in shown], [one for _, one in shown])
-        axes.set_ylim(0, 100)
-        return
+        _draw_bars(axes, lines)
+    else:
+        _draw_lines(axes, properties, lines)
+
+
+def _draw_bars(axes: Axes, lines: Lines) -> None:
+    heights = {}
+    for label, values in lines:
+        if not np.isnan(values[0]):
+            heights[label.removeprefix("replay ")] = values[0]
+    axes.bar(list(heights), list(heights.values()))
+    axes.set_ylim(0, 100)
+
+
+def _draw_lines(axes: Axes, properties: Mapping[str, Any], lines: Lines) -> None:
     hours = np.arange(HOURS * HOUR // properties["period"]) * properties["period"] / HOUR
     if properties.get("stacked"):
-        values = [np.nan_to_num(one) for _, one in lines]
-        axes.stackplot(hours, *values, labels=[label for label, _ in lines])
+        stacked = [np.nan_to_num(values) for _, values in lines]
+        axes.stackplot(hours, *stacked, labels=[label for label, _ in lines])
     else:
-        for label, one in lines:
-            axes.plot(hours, one, label=label, linewidth=1.2)
+        for label, values in lines:
+            axes.plot(hours, values, label=label, linewidth=1.2)
+
     axes.set_xlim(0, HOURS)
-    axes.set_xticks(range(0, HOURS + 1, 3), [f"{hour:02d}:00" for hour in range(0, HOURS + 1, 3)])
+    ticks = range(0, HOURS + 1, 3)
+    axes.set_xticks(ticks, [f"{hour:02d}:00" for hour in ticks])
     axes.set_ylim(bottom=0)
     axes.grid(visible=True, axis="y", alpha=0.3)
     axes.legend(loc="upper left", fontsize=7, framealpha=0.6)
 
 
-def _lines(
-    properties: Mapping[str, Any], samples: Samples
-) -> Iterator[tuple[str, "np.ndarray[Any, Any]"]]:
+def _lines(properties: Mapping[str, Any], samples: Samples) -> Iterator[tuple[str, Values]]:
     """Yield label and values of each visible line, one value a period, NaN where nothing is."""
     period = HOURS * HOUR if properties.get("setPeriodToTimeRange") else properties["period"]
     by_id: dict[str, Any] = {}
@@ -214,32 +249,35 @@ def _lines(
         else:
             namespace, name, *dimensions, _ = line
             pairs = zip(dimensions[::2], dimensions[1::2], strict=True)
-            found = samples.get((namespace, name, frozenset(pairs)), ())
-            values = _statistic(options.get("stat", properties["stat"]), found, period)
+            published = samples.get((namespace, name, frozenset(pairs)), ())
+            values = _statistic(options.get("stat", properties["stat"]), published, period)
         by_id[options.get("id", "")] = values
         if options.get("visible", True):
             yield options.get("label", line[1] if len(line) > 1 else ""), values
 
 
-def _statistic(
-    name: str, found: Sequence[tuple[float, float]], period: int
-) -> "np.ndarray[Any, Any]":
-    periods: list[list[float]] = [[] for _ in range(HOURS * HOUR // period)]
-    for second, value in found:
-        periods[min(len(periods) - 1, int(second) // period)].append(value)
+def _statistic(name: str, published: Sequence[tuple[float, float]], period: int) -> Values:
+    """Return the statistic of each period; NaN for one in which nothing was published."""
+    count = HOURS * HOUR // period
+    by_period = defaultdict[int, list[float]](list)
+    for second, value in published:
+        by_period[min(count - 1, int(second) // period)].append(value)
+
     take = _taker(name)
-    return np.array([take(one) if one else np.nan for one in periods])
+    statistics = np.full(count, np.nan)
+    for number, values in by_period.items():
+        statistics[number] = take(values)
+    return statistics
 
 
 def _taker(name: str) -> Callable[[Sequence[float]], float]:
     if name.startswith("p"):
         return lambda values: float(np.percentile(values, float(name[1:])))
     if rank := re.fullmatch(r"PR\(([\d.]*):([\d.]*)\)", name):
-        low, high = (float(text) if text else default for text, default in zip(
-            rank.groups(), (-np.inf, np.inf), strict=True
-        ))  # fmt: skip
+        low = float(rank[1] or "-inf")
+        high = float(rank[2] or "inf")
         # The share within, times how many there are, as the expressions divide one by another.
-        return lambda values: sum(low < one <= high for one in values)
+        return lambda values: sum(low < value <= high for value in values)
     takers: Mapping[str, Callable[[Sequence[float]], float]] = {
         "Sum": sum,
         "SampleCount": len,
