@@ -192,5 +192,5 @@ def _attribute(name: str, value: str) -> tuple[str, dict[str, str]]:
 
 
 def _skewed(chance: random.Random, common: str, *others: str) -> str:
-    """Draw a value of which one is common."""
+    """Draw a value; in 7 of 10 cases the common one."""
     return common if chance.random() < 0.7 else chance.choice(others)  # noqa: PLR2004

@@ -160,10 +160,10 @@ def resolve_plan(archive: Archive, messages: int, digest: str, *, is_fifo: bool)
     del rows
 
     written = write_rows(archive, resolved.dispositions, "dispositions").rows
-    nobody = pa.array([], pa.string())
+    no_ids = pa.array([], pa.string())
     wanted = dict.fromkeys(group_ids, messages)
     units = 64 if is_fifo else None
-    step = drawn_step(written, wanted, nobody, nobody, in_order=is_fifo, units=units)
+    step = drawn_step(written, wanted, no_ids, no_ids, in_order=is_fifo, units=units)
     if step.num_rows != messages:
         raise RuntimeError(step.num_rows)
 

@@ -40,7 +40,7 @@ end_process(0)
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """What a process took: on the clock, and of processors with all that it started."""
+    """The time of a process: on the clock, and of processors with all that it started."""
 
     seconds: float
     processor_seconds: float

@@ -29,7 +29,7 @@ _WITHOUT_SPARK = ("status", "erase")
 
 @dataclass(frozen=True, slots=True)
 class TimedVerb:
-    """What a verb took.
+    """The costs of a verb.
 
     Attributes:
         seconds: after the start of the session.

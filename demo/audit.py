@@ -20,7 +20,7 @@ from demo.world import Queue
 
 
 class Journal:
-    """What the functions received, by identity. Thread-safe.
+    """Notes what the functions received, by identity. Thread-safe.
 
     On FIFO queues it also checks the order of dead letters. The first receive of a copy is its
     position in the message group. Replays must come back in the order in which the copies reached
@@ -125,7 +125,7 @@ PROCESSED = frozenset({FinalState.AT_ONCE, FinalState.REPLAYED, FinalState.REDRI
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What became of the messages.
+    """The result of the audit: what became of the messages.
 
     Attributes:
         states: the final state of each sent identity.

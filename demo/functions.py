@@ -248,7 +248,10 @@ class _Breaker(DynamoDbBreaker):
 
 
 def _is_payment(record: Mapping[str, Any]) -> bool:
-    """Whether the other consumer takes a message: on FIFO none, so that groups stay in order."""
+    """Return whether the payments' consumer takes a message.
+
+    It takes none of FIFO queues, because groups must stay in order.
+    """
     kind = record["messageAttributes"].get("event-type", {}).get("stringValue")
     return kind == "payment.captured" and "MessageGroupId" not in record["attributes"]
 

@@ -17,7 +17,7 @@ DEMO_ID = "demo-id"
 """The attribute that the demo adds, so that equal messages differ."""
 
 _MAX_OWN_ATTRIBUTES = 7
-"""With so many, ``demo-id``, counter and context still fit."""
+"""SQS allows 10 attributes. The others are ``demo-id``, the counter and the context."""
 
 _RULE = (
     "must be a JSON object as --help shows it: a body, which is text, and at most"

@@ -28,10 +28,10 @@ _SHOWN_DECISIONS = 2
 _MAX_RAMP_RUNS = 5
 
 _ON_SPARK = ("--engine", "spark")
-"""So few messages would need no Spark: the demo shows the job that thousands need."""
+"""So few messages need no Spark. The demo shows the job that thousands of messages need."""
 
 _HINTS = ("report: ", "next")
-"""How the end of a verb's output begins, which names the next command."""
+"""The lines from which on a verb's output names the next command begin with one of these."""
 
 
 class Operator:

@@ -8,7 +8,7 @@ Bottom up::
 
     clock, errors            time; the errors of SQS
     settings, messages       the attributes of a queue; messages and their order
-    content                  what a message may contain, as AWS documents it
+    content                  rules for the content of a message, as AWS documents them
     queues                   one queue
     model                    all queues of an account; redrive policies
     api                      the operations by their AWS names

@@ -1,4 +1,4 @@
-"""What a message may contain: checks and sizes.
+"""The rules for the content of a message: checks and sizes.
 
 Limits: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
 Attributes: .../SQSDeveloperGuide/sqs-message-metadata.html

@@ -9,8 +9,8 @@ from local_sqs.clock import VirtualClock
 from local_sqs.faults import Effect, Fault, FaultPlan, invented
 from local_sqs.model import SqsModel
 
-_LOOK_MS = 250
-"""How often a long poll looks whether its client is still there."""
+_CHECK_CLIENT_MS = 250
+"""The interval in which a long poll checks whether its client is still there."""
 
 
 class AnswerLostError(Exception):
@@ -162,7 +162,7 @@ class Front:
                     clock.advance_to(min(deadline_ms, due_ms))
                     continue
 
-                until_ms = min(deadline_ms, due_ms, now_ms + _LOOK_MS)
+                until_ms = min(deadline_ms, due_ms, now_ms + _CHECK_CLIENT_MS)
                 model.changed.wait((until_ms - now_ms) / 1000)
                 if is_gone():
                     raise AnswerLostError(is_timeout=False)

@@ -6,12 +6,12 @@ or several similar ones.
 ==========================  ======================================================================
 ``error-pairs*.jsonl``      ``error_type, a, b, same``: one row if the same, else two groups
 ``pairs.jsonl``             the same
-``error-families*.jsonl``   ``error_type, truth, texts, each``: each text has so many messages. Kept
-                            ``apart``: a group for each text; ``together``: one row for all
-``families*.jsonl``         ``error_type, texts, groups``: so many groups; of one failure, one row
+``error-families*.jsonl``   ``error_type, truth, texts, each``: each text has *each* messages.
+                            Right for ``apart``: a group for each text; for ``together``: one row
+``families*.jsonl``         ``error_type, texts, groups``: that number of groups; for 1, one row
 ``defects4j-*.jsonl.xz``    ``queue, bug, error_type, message, frames``: failures of known bugs
 ``log-records*.jsonl``      ``events, errors``: the errors that the records of these lines have
-``wrapped-logs*.jsonl``     ``records, groups``: so many groups, and an error in each record
+``wrapped-logs*.jsonl``     ``records, groups``: that number of groups, an error in each record
 ``shapes*.jsonl``           ``a, b, groups``: bodies without a recorded error
 ``loghub-*.jsonl.xz``       ``system, content, event``: lines of logs. Grouping accuracy is the
                             share of lines whose group, or row, is just that of their event
@@ -27,13 +27,15 @@ import lzma
 import math
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from dlq.explain.findings import Lead
 from dlq.explain.grouping import grouped
 from dlq.explain.leads.feature_extraction import leads_among
 from dlq.explain.leads.features import features_of
@@ -48,7 +50,7 @@ Row = dict[str, Any]
 
 
 class _Error(NamedTuple):
-    """What is known of a failure; *frames* as recorders write them, the innermost first."""
+    """A failure as it was recorded; *frames* as recorders write them, the innermost first."""
 
     type: str
     text: str
@@ -62,16 +64,69 @@ class _Places(NamedTuple):
     rows: list[str]
 
 
+@dataclass
+class _Share:
+    """Counts how many of the named cases of one kind are right."""
+
+    what: str
+    count: int = 0
+    wrong_names: list[str] = field(default_factory=list)
+
+    def add(self, name: str, *, is_right: bool) -> None:
+        self.count += 1
+        if not is_right:
+            self.wrong_names.append(name)
+
+    def print(self, *, is_verbose: bool) -> None:
+        """Print the share; nothing without any case."""
+        if self.count:
+            right_count = self.count - len(self.wrong_names)
+            _print(f"{self.what}: {right_count} of {self.count}")
+        if is_verbose:
+            _print_wrong(self.wrong_names)
+
+
+def _print(text: str) -> None:
+    print(text)  # noqa: T201 - the answer
+
+
+def _print_wrong(names: Iterable[str]) -> None:
+    for name in names:
+        _print(f"    wrong: {name}")
+
+
 def _rows(folder: Path, *patterns: str) -> Iterator[Row]:
-    paths = {path for pattern in patterns for path in folder.glob(pattern)}
+    """Yield the rows of the files that match a pattern, in the order of their paths."""
+    paths: set[Path] = set()
+    for pattern in patterns:
+        paths.update(folder.glob(pattern))
+
     for path in sorted(paths):
         content = path.read_bytes()
-        text = (lzma.decompress(content) if path.suffix == ".xz" else content).decode()
-        yield from map(json.loads, text.splitlines())
+        if path.suffix == ".xz":
+            content = lzma.decompress(content)
+        for line in content.decode().splitlines():
+            yield json.loads(line)
 
 
-def _print(what: str) -> None:
-    print(what)  # noqa: T201 - the answer
+def _by_value(rows: Iterable[Row], name: str) -> Mapping[str, list[Row]]:
+    """Return the rows by their value of that name."""
+    by_value = defaultdict[str, list[Row]](list)
+    for row in rows:
+        by_value[row[name]].append(row)
+    return by_value
+
+
+def _sets(keys: Iterable[str], values: Iterable[str]) -> Mapping[str, set[str]]:
+    """Return the values that occur beside each key."""
+    sets = defaultdict[str, set[str]](set)
+    for key, value in zip(keys, values, strict=True):
+        sets[key].add(value)
+    return sets
+
+
+def _mean(numbers: Sequence[float]) -> float:
+    return sum(numbers) / len(numbers)
 
 
 def _key(error: _Error) -> str:
@@ -80,228 +135,275 @@ def _key(error: _Error) -> str:
     return signature.group_key
 
 
-def _places(errors: Sequence[_Error], each: int = 1) -> _Places:
-    """Group errors as if they were all messages of an archive, with *each* so many messages."""
+def _places(errors: Iterable[_Error], messages_each: int = 1) -> _Places:
+    """Group errors as if they were all of an archive, each of that number of messages."""
     keys = [_key(error) for error in errors]
-    counts = {key: count * each for key, count in Counter(keys).items()}
+    counts = Counter[str]()
+    for key in keys:
+        counts[key] += messages_each
     _, grouping = grouped((), counts)
+
     groups = [grouping.ids[key] for key in keys]
     rows = [grouping.similar.get(group_id, group_id) for group_id in groups]
     return _Places(groups, rows)
 
 
-def _print_share(what: str, results: Iterable[tuple[str, bool]], *, is_verbose: bool) -> None:
-    """Print how many of the named results are right; nothing without any."""
-    listed = list(results)
-    wrong = [name for name, is_right in listed if not is_right]
-    if listed:
-        _print(f"{what}: {len(listed) - len(wrong)} of {len(listed)}")
-    for name in wrong if is_verbose else ():
-        _print(f"    wrong: {name}")
+def _places_of_texts(error_type: str, texts: Iterable[str], messages_each: int = 1) -> _Places:
+    return _places((_Error(error_type, text) for text in texts), messages_each)
+
+
+def _are_apart(ids: Sequence[str]) -> bool:
+    return len(set(ids)) == len(ids)
+
+
+def _are_one(ids: Sequence[str]) -> bool:
+    return len(set(ids)) == 1
 
 
 def _print_groups(folder: Path, *, is_verbose: bool) -> None:
-    """Print the figures of texts of which it is known which are one failure."""
-    families = list(_rows(folder, "error-families*.jsonl"))
-    for truth, what in (("apart", "sets of different failures apart"), ("together", "one failure")):
-        of_truth = [row for row in families if row["truth"] == truth]
-        results = [(row["family"], _is_right_set(row)) for row in of_truth]
-        _print_share(f"{what}, {truth}", results, is_verbose=is_verbose)
-    kinds = [
-        (f"{row['id']} {row['what']}", _has_so_many(row)) for row in _rows(folder, "families.jsonl")
-    ]
-    _print_share("kinds of text behind public reports", kinds, is_verbose=is_verbose)
-    pairs = list(_rows(folder, "error-pairs*.jsonl", "pairs.jsonl"))
-    for is_same, what in ((False, "pairs of different failures apart"), (True, "equal together")):
-        results = [
-            (f"{pair['a']} | {pair['b']}", _is_right_pair(pair))
-            for pair in pairs
-            if pair["same"] is is_same
-        ]
-        _print_share(what, results, is_verbose=is_verbose)
+    """Print the figures of texts for which the data say which are one failure."""
+    apart = _Share("sets of different failures apart, apart")
+    together = _Share("one failure, together")
+    for row in _rows(folder, "error-families*.jsonl"):
+        places = _places_of_texts(row["error_type"], row["texts"], row["each"])
+        if row["truth"] == "apart":
+            apart.add(row["family"], is_right=_are_apart(places.groups))
+        else:
+            together.add(row["family"], is_right=_are_one(places.rows))
 
+    kinds = _Share("kinds of text behind public reports")
+    for row in _rows(folder, "families.jsonl"):
+        places = _places_of_texts(row["error_type"], row["texts"])
+        if row["groups"] == 1:
+            is_right = _are_one(places.rows)
+        else:
+            is_right = len(set(places.groups)) == row["groups"]
+        kinds.add(f"{row['id']} {row['what']}", is_right=is_right)
 
-def _is_right_set(row: Row) -> bool:
-    errors = [_Error(row["error_type"], text) for text in row["texts"]]
-    places = _places(errors, row["each"])
-    if row["truth"] == "apart":
-        return len(set(places.groups)) == len(errors)
-    return len(set(places.rows)) == 1
+    different = _Share("pairs of different failures apart")
+    equal = _Share("equal together")
+    for pair in _rows(folder, "error-pairs*.jsonl", "pairs.jsonl"):
+        places = _places_of_texts(pair["error_type"], (pair["a"], pair["b"]))
+        name = f"{pair['a']} | {pair['b']}"
+        if pair["same"]:
+            equal.add(name, is_right=_are_one(places.rows))
+        else:
+            different.add(name, is_right=_are_apart(places.groups))
 
-
-def _has_so_many(row: Row) -> bool:
-    places = _places([_Error(row["error_type"], text) for text in row["texts"]])
-    if row["groups"] == 1:
-        return len(set(places.rows)) == 1
-    return bool(len(set(places.groups)) == row["groups"])
-
-
-def _is_right_pair(pair: Row) -> bool:
-    places = _places([_Error(pair["error_type"], pair[name]) for name in ("a", "b")])
-    if pair["same"]:
-        return len(set(places.rows)) == 1
-    return len(set(places.groups)) == len(places.groups)
+    for share in (apart, together, kinds, different, equal):
+        share.print(is_verbose=is_verbose)
 
 
 def _print_bugs(folder: Path, *, is_verbose: bool) -> None:
     """Print how well failures of known bugs are told apart; one queue is one library."""
-    queues = defaultdict[str, list[Row]](list)
-    for row in _rows(folder, "defects4j-*.jsonl.xz"):
-        queues[row["queue"]].append(row)
-    if not queues:
+    rows_of_queue = _by_value(_rows(folder, "defects4j-*.jsonl.xz"), "queue")
+    if not rows_of_queue:
         return
-    shared, split, bugs = list[str](), list[str](), 0
-    scores = list[tuple[float, float]]()
-    for queue, rows in sorted(queues.items()):
-        errors = [
-            _Error(row["error_type"], row["message"] or "", "\n".join(row["frames"]))
-            for row in rows
-        ]
-        places = _places(errors)
-        of_bug, in_rows = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
-        of_group = defaultdict[str, set[str]](set)
-        for row, group_id, shown in zip(rows, *places, strict=True):
-            of_bug[row["bug"]].add(group_id)
-            in_rows[row["bug"]].add(shown)
-            of_group[group_id].add(row["bug"])
-        bugs += len(of_bug)
-        shared += [
-            f"{queue} {bug}"
-            for bug, groups in of_bug.items()
-            if any(len(of_group[group_id]) > 1 for group_id in groups)
-        ]
-        split += [f"{queue} {bug}" for bug, shown in in_rows.items() if len(shown) > 1]
-        scores += _b_cubed([row["bug"] for row in rows], places.groups)
-    precision, recall = (sum(one) / len(scores) for one in zip(*scores, strict=True))
+
+    bug_count = 0
+    shared = list[str]()
+    split = list[str]()
+    precisions = list[float]()
+    recalls = list[float]()
+    for queue, rows in sorted(rows_of_queue.items()):
+        bugs = [row["bug"] for row in rows]
+        places = _places(map(_recorded_error, rows))
+        groups_of_bug = _sets(bugs, places.groups)
+        rows_of_bug = _sets(bugs, places.rows)
+        bugs_of_group = _sets(places.groups, bugs)
+
+        bug_count += len(groups_of_bug)
+        for bug, groups in groups_of_bug.items():
+            name = f"{queue} {bug}"
+            if any(len(bugs_of_group[group_id]) > 1 for group_id in groups):
+                shared.append(name)
+            if len(rows_of_bug[bug]) > 1:
+                split.append(name)
+
+        for precision, recall in _b_cubed(bugs, places.groups):
+            precisions.append(precision)
+            recalls.append(recall)
+
+    precision = _mean(precisions)
+    recall = _mean(recalls)
     score = 2 * precision * recall / (precision + recall)
-    _print(f"Defects4J: {len(shared)} of {bugs} bugs share a group with another, B3 F1 {score:.3f}")
+    _print(
+        f"Defects4J: {len(shared)} of {bug_count} bugs share a group with another, "
+        f"B3 F1 {score:.3f}"
+    )
     _print(f"Defects4J: precision {precision:.3f}, recall {recall:.3f}, split: {len(split)}")
-    for name in (*shared, *(f"{one} (split)" for one in split)) if is_verbose else ():
-        _print(f"    wrong: {name}")
+    if is_verbose:
+        _print_wrong(shared)
+        _print_wrong(f"{name} (split)" for name in split)
 
 
-def _b_cubed(truths: Sequence[str], found: Sequence[str]) -> list[tuple[float, float]]:
-    """Return precision and recall of each element (Bagga and Baldwin)."""
-    both = Counter(zip(truths, found, strict=True))
-    of_truth, of_found = Counter(truths), Counter(found)
-    return [
-        (both[truth, group] / of_found[group], both[truth, group] / of_truth[truth])
-        for truth, group in zip(truths, found, strict=True)
-    ]
+def _recorded_error(row: Row) -> _Error:
+    return _Error(row["error_type"], row["message"] or "", "\n".join(row["frames"]))
+
+
+def _b_cubed(truths: Sequence[str], groups: Sequence[str]) -> Iterator[tuple[float, float]]:
+    """Yield precision and recall of each element (Bagga and Baldwin)."""
+    pair_counts = Counter(zip(truths, groups, strict=True))
+    truth_counts = Counter(truths)
+    group_counts = Counter(groups)
+    for truth, group in zip(truths, groups, strict=True):
+        common = pair_counts[truth, group]
+        yield common / group_counts[group], common / truth_counts[truth]
 
 
 def _print_logs(folder: Path, *, is_verbose: bool) -> None:
     """Print whether errors are found in log records, and kinds of jobs in bodies."""
-    found = []
+    of_records = _Share("log records: type and text found")
     for row in _rows(folder, "log-records*.jsonl"):
-        events = [LogEvent("group", "stream", n, text) for n, text in enumerate(row["events"])]
-        errors = filter(None, (logged_error(record.text) for record in records(events)))
-        named = [[error.type, error.message] for error in errors]
-        found.append((f"{row['id']} {row['what']}: {named}", named == row["errors"]))
-    _print_share("log records: type and text found", found, is_verbose=is_verbose)
-    wrapped = []
+        errors = list(_errors_of_lines(row["events"]))
+        name = f"{row['id']} {row['what']}: {errors}"
+        of_records.add(name, is_right=errors == row["errors"])
+
+    wrapped = _Share("wrapped causes are groups of their own")
     for row in _rows(folder, "wrapped-logs*.jsonl"):
         logged = list(filter(None, map(logged_error, row["records"])))
-        places = _places([_Error(one.type, one.message, one.frames) for one in logged])
-        is_right = len(logged) == len(row["records"])
-        is_right = is_right and len(set(places.groups)) == row["groups"]
-        wrapped.append((f"{row['id']} {row['what']}", is_right))
-    _print_share("wrapped causes are groups of their own", wrapped, is_verbose=is_verbose)
-    shapes = []
+        places = _places(_Error(error.type, error.message, error.frames) for error in logged)
+        has_all = len(logged) == len(row["records"])
+        is_right = has_all and len(set(places.groups)) == row["groups"]
+        wrapped.add(f"{row['id']} {row['what']}", is_right=is_right)
+
+    shapes = _Share("kinds of job by framework")
     for row in _rows(folder, "shapes*.jsonl"):
         keys = {signature_of(row[name], None, None, None).group_key for name in ("a", "b")}
-        shapes.append((row["what"], len(keys) == row["groups"]))
-    _print_share("kinds of job by framework", shapes, is_verbose=is_verbose)
+        shapes.add(row["what"], is_right=len(keys) == row["groups"])
+
+    for share in (of_records, wrapped, shapes):
+        share.print(is_verbose=is_verbose)
+
+
+def _errors_of_lines(lines: Iterable[str]) -> Iterator[list[str]]:
+    """Yield type and text of each error that the records of some lines have."""
+    events = [LogEvent("group", "stream", number, line) for number, line in enumerate(lines)]
+    for record in records(events):
+        error = logged_error(record.text)
+        if error:
+            yield [error.type, error.message]
 
 
 def _print_templates(folder: Path) -> None:
     """Print the grouping accuracy of lines of logs, by groups and by rows."""
-    systems = defaultdict[str, list[Row]](list)
-    for row in _rows(folder, "loghub-*.jsonl.xz"):
-        systems[row["system"]].append(row)
-    found = {}
-    for name, lines in systems.items():
-        places = _places([_Error("Error", line["content"]) for line in lines])
+    by_groups = list[float]()
+    by_rows = list[float]()
+    for system, lines in _by_value(_rows(folder, "loghub-*.jsonl.xz"), "system").items():
         events = [line["event"] for line in lines]
-        found[name] = [_grouping_accuracy(events, ids) for ids in places]
-        _print(f"grouping accuracy, {name}: {found[name][0]:.3f}, by rows {found[name][1]:.3f}")
-    if found:
-        groups, rows = (sum(one) / len(found) for one in zip(*found.values(), strict=True))
-        _print(f"grouping accuracy, mean: {groups:.3f}, by rows {rows:.3f}")
+        places = _places_of_texts("Error", (line["content"] for line in lines))
+        by_groups.append(_grouping_accuracy(events, places.groups))
+        by_rows.append(_grouping_accuracy(events, places.rows))
+        _print(f"grouping accuracy, {system}: {by_groups[-1]:.3f}, by rows {by_rows[-1]:.3f}")
+
+    if by_groups:
+        _print(f"grouping accuracy, mean: {_mean(by_groups):.3f}, by rows {_mean(by_rows):.3f}")
 
 
 def _grouping_accuracy(events: Sequence[str], ids: Sequence[str]) -> float:
-    of_event, of_id = defaultdict[str, set[int]](set), defaultdict[str, set[int]](set)
-    for number, (event, group_id) in enumerate(zip(events, ids, strict=True)):
-        of_event[event].add(number)
-        of_id[group_id].add(number)
-    exact = (lines for lines in of_id.values() if of_event[events[min(lines)]] == lines)
-    return sum(map(len, exact)) / len(events)
+    """Return the share of lines whose group has all lines of their event, and no other."""
+    line_counts = Counter(ids)
+    event_counts = Counter(events)
+    exact_count = 0
+    for (event, group_id), count in Counter(zip(events, ids, strict=True)).items():
+        if count == event_counts[event] == line_counts[group_id]:
+            exact_count += count
+    return exact_count / len(events)
 
 
 _MOST_OF_A_GROUP = 20_000
 _Cause = frozenset[tuple[str, str]]
 
 
-def _causes_found(row: Row) -> list[_Cause]:
+def _leads_of_case(row: Row) -> list[_Cause]:
     """Return the leads of the group of failed messages of one case."""
-    leaves = row["leaves"]
-    rows = []
-    for group_id, count in (
-        ("bad", [leaf["_bad"] for leaf in leaves]),
-        ("good", [leaf["_all"] - leaf["_bad"] for leaf in leaves]),
-    ):
-        numbers = np.repeat(np.arange(len(leaves)), count)
-        np.random.default_rng(0).shuffle(numbers)
-        rows += [(group_id, number) for number in numbers[:_MOST_OF_A_GROUP]]
-    lines = []
-    for leaf in leaves:
-        fields = {name: value for name, value in leaf.items() if not name.startswith("_")}
-        lines.append(features_of(json.dumps(fields), 0, (), {}))
-    sampled = pa.Table.from_pylist(
-        [
-            {
-                "group_id": group_id,
-                "chance": chance,
-                "is_by_shape": False,
-                "features": lines[number],
-                "shape": "one",
-                "failed_at": math.nan,
-            }
-            for chance, (group_id, number) in enumerate(rows)
-        ]
+    features = []
+    bad_counts = []
+    good_counts = []
+    for leaf in row["leaves"]:
+        features.append(_features_of_leaf(leaf))
+        bad_counts.append(leaf["_bad"])
+        good_counts.append(leaf["_all"] - leaf["_bad"])
+
+    bad = _drawn(features, bad_counts)
+    good = _drawn(features, good_counts)
+    total = len(bad) + len(good)
+    sampled = pa.table(
+        {
+            "group_id": ["bad"] * len(bad) + ["good"] * len(good),
+            "chance": list(range(total)),
+            "is_by_shape": [False] * total,
+            "features": [*bad, *good],
+            "shape": ["one"] * total,
+            "failed_at": [math.nan] * total,
+        }
     )
-    total = {one: sum(1 for group_id, _ in rows if group_id == one) for one in ("bad", "good")}
-    return [
-        frozenset((part.field.removeprefix("body."), part.value) for part in lead.parts)
-        for lead in leads_among(sampled, total, Masks()).get("bad", ())
-    ]
+    counts = {"bad": len(bad), "good": len(good)}
+    leads = leads_among(sampled, counts, Masks()).get("bad", ())
+    return list(map(_fields_of, leads))
 
 
-def _print_causes(folder: Path) -> None:
-    first, among, cases = 0, 0, 0
-    for row in _rows(folder, "robustspot-*.jsonl.xz"):
-        causes, found = _true_causes(row), _causes_found(row)
-        cases, first = cases + 1, first + (found[:1] != [] and found[0] in causes)
-        among += any(one in causes for one in found)
-    if cases:
-        _print(f"exact cause first: {first} of {cases}, among five: {among}")
-    settings = defaultdict[str, list[int]](lambda: [0, 0])
-    for row in _rows(folder, "squeeze-*.jsonl.xz"):
-        causes, leads = _true_causes(row), set(_causes_found(row))
-        settings[row["setting"]][0] += 2 * len(causes & leads)
-        settings[row["setting"]][1] += len(causes) + len(leads)
-    scores = {name: right / most for name, (right, most) in settings.items()}
-    for name, score in scores.items():
-        _print(f"F1, {name}: {score:.3f}")
-    if scores:
-        _print(f"F1, mean: {sum(scores.values()) / len(scores):.3f}")
+def _drawn(features: Sequence[str], counts: Sequence[int]) -> Sequence[str]:
+    """Draw some messages of all leaves, which have *counts*; return the features of each."""
+    numbers = np.repeat(np.arange(len(counts)), counts)
+    np.random.default_rng(0).shuffle(numbers)
+    return [features[number] for number in numbers[:_MOST_OF_A_GROUP]]
+
+
+def _features_of_leaf(leaf: Row) -> str:
+    fields = {name: value for name, value in leaf.items() if not name.startswith("_")}
+    return features_of(json.dumps(fields), 0, (), {})
+
+
+def _fields_of(lead: Lead) -> _Cause:
+    return frozenset((part.field.removeprefix("body."), part.value) for part in lead.parts)
 
 
 def _true_causes(row: Row) -> set[_Cause]:
-    return {
-        frozenset((mask_name(name), value) for name, value in one.items()) for one in row["causes"]
-    }
+    causes = set()
+    for cause in row["causes"]:
+        causes.add(frozenset((mask_name(name), value) for name, value in cause.items()))
+    return causes
+
+
+def _print_causes(folder: Path) -> None:
+    """Print how often the leads are the true causes of the failed messages."""
+    _print_first_causes(_rows(folder, "robustspot-*.jsonl.xz"))
+    _print_cause_scores(_by_value(_rows(folder, "squeeze-*.jsonl.xz"), "setting"))
+
+
+def _print_first_causes(cases: Iterable[Row]) -> None:
+    case_count = 0
+    first_count = 0
+    among_count = 0
+    for case in cases:
+        causes = _true_causes(case)
+        leads = _leads_of_case(case)
+        case_count += 1
+        if leads and leads[0] in causes:
+            first_count += 1
+        if causes.intersection(leads):
+            among_count += 1
+
+    if case_count:
+        _print(f"exact cause first: {first_count} of {case_count}, among five: {among_count}")
+
+
+def _print_cause_scores(cases_of_setting: Mapping[str, Sequence[Row]]) -> None:
+    scores = list[float]()
+    for setting, cases in cases_of_setting.items():
+        right_count = 0
+        count = 0
+        for case in cases:
+            causes = _true_causes(case)
+            leads = set(_leads_of_case(case))
+            right_count += 2 * len(causes & leads)
+            count += len(causes) + len(leads)
+        scores.append(right_count / count)
+        _print(f"F1, {setting}: {scores[-1]:.3f}")
+
+    if scores:
+        _print(f"F1, mean: {_mean(scores):.3f}")
 
 
 def main(folder: Path, *, is_verbose: bool = False) -> None:
