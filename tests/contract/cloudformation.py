@@ -105,7 +105,7 @@ class Stack:
             name
             for name, rule in rules
             if self.resolve(rule.get("RuleCondition", True))
-            and not all(self.resolve(one["Assert"]) for one in rule["Assertions"])
+            and not all(self.resolve(assertion["Assert"]) for assertion in rule["Assertions"])
         ]
 
     def of_type(self, resource_type: str) -> dict[str, dict[str, Any]]:
@@ -117,7 +117,8 @@ class Stack:
 
     def resolve(self, node: Any) -> Any:
         if isinstance(node, list):
-            return [one for each in node if (one := self.resolve(each)) is not NO_VALUE]
+            values = map(self.resolve, node)
+            return [value for value in values if value is not NO_VALUE]
         if not isinstance(node, dict):
             return node
         if len(node) == 1 and next(iter(node)) in _FUNCTIONS:
@@ -156,8 +157,8 @@ class Stack:
     def _get_att(self, path: list[str]) -> str:
         name, attribute = path
         kind = self._require_created(name)["Type"]
-        known = _ATTRIBUTES.get((kind, attribute))
-        return known.format(self._physical_name(name)) if known else f"{name}.{attribute}"
+        value = _ATTRIBUTES.get((kind, attribute))
+        return value.format(self._physical_name(name)) if value else f"{name}.{attribute}"
 
     def _physical_name(self, logical_id: str) -> str:
         resource = self.template["Resources"][logical_id]
@@ -216,7 +217,7 @@ def _require_within_bounds(name: str, value: str, rule: Mapping[str, Any]) -> No
     pattern = re.compile(rule.get("AllowedPattern", ".*"))
     within = (
         value in {str(allowed) for allowed in rule.get("AllowedValues", [value])}
-        and all(pattern.fullmatch(one) for one in values)
+        and all(pattern.fullmatch(value) for value in values)
         and ("MinValue" not in rule or float(value) >= rule["MinValue"])
         and ("MaxValue" not in rule or float(value) <= rule["MaxValue"])
     )

@@ -31,8 +31,8 @@ def is_allowed(call: Call, statements: Iterable[Mapping[str, Any]]) -> bool:
 def _covers(statement: Mapping[str, Any], call: Call) -> bool:
     assert statement["Effect"] == "Allow"
     return (
-        any(fnmatchcase(call.action, one) for one in as_list(statement["Action"]))
-        and any(fnmatchcase(call.resource, one) for one in as_list(statement["Resource"]))
+        any(fnmatchcase(call.action, pattern) for pattern in as_list(statement["Action"]))
+        and any(fnmatchcase(call.resource, pattern) for pattern in as_list(statement["Resource"]))
         and _holds(statement.get("Condition", {}), call.context)
     )
 
@@ -40,12 +40,13 @@ def _covers(statement: Mapping[str, Any], call: Call) -> bool:
 def _holds(
     condition: Mapping[str, Mapping[str, Any]], context: Mapping[str, str | tuple[str, ...]]
 ) -> bool:
-    return all(
-        _matches(operator, [found] if isinstance(found, str) else list(found), expected)
-        for operator, keys in condition.items()
-        for key, values in keys.items()
-        for expected, found in [(as_list(values), context.get(key, ""))]
-    )
+    for operator, keys in condition.items():
+        for key, expected in keys.items():
+            actual = context.get(key, "")
+            values = [actual] if isinstance(actual, str) else list(actual)
+            if not _matches(operator, values, as_list(expected)):
+                return False
+    return True
 
 
 def _matches(operator: str, values: list[str], expected: list[str]) -> bool:
@@ -56,7 +57,7 @@ def _matches(operator: str, values: list[str], expected: list[str]) -> bool:
 
 
 def _is_like(value: str, expected: list[str]) -> bool:
-    return any(fnmatchcase(value, one) for one in expected)
+    return any(fnmatchcase(value, pattern) for pattern in expected)
 
 
 _OPERATORS: Mapping[str, Callable[[str, list[str]], bool]] = {

@@ -58,8 +58,8 @@ class Story:
             answer = getattr(self, f"_{name.replace('-', '_')}")(*words)
         except ClientError as error:
             code, message = (str(error.response["Error"].get(key)) for key in ("Code", "Message"))
-            for handle, known in sorted(self.handles.items(), key=lambda pair: -len(pair[0])):
-                message = message.replace(handle, known)
+            for handle, handle_name in sorted(self.handles.items(), key=lambda pair: -len(pair[0])):
+                message = message.replace(handle, handle_name)
             answer = f"{code.removeprefix('AWS.SimpleQueueService.')}: {message}"
         waited = (self.clock.now_ms() - before_ms) // 1000
         answer = f"{answer or ''}{f' after {waited} s' if waited else ''}"
@@ -71,7 +71,7 @@ class Story:
         self.queues[name] = QueueDriver(self.client, url["QueueUrl"])
 
     def _read(self, given: tuple[str, ...]) -> dict[str, str]:
-        read = dict(one.split("=", 1) for one in given)
+        read = dict(pair.split("=", 1) for pair in given)
         if target := read.get("RedrivePolicy"):
             name, count = target.split(":")
             read["RedrivePolicy"] = redrive_policy(self.queues[name], int(count))
@@ -95,7 +95,7 @@ class Story:
         fields: dict[str, Any] = {"MessageAttributes": {}}
         if name.endswith(".fifo"):
             fields |= {"MessageGroupId": body[0], "MessageDeduplicationId": body}
-        for key, value in (one.split("=", 1) for one in given):
+        for key, value in (pair.split("=", 1) for pair in given):
             if key == "trace":
                 fields["MessageSystemAttributes"] = {"AWSTraceHeader": string(value)}
             elif key in _SENT:
@@ -112,10 +112,10 @@ class Story:
         return self.messages.setdefault(message_id, f"m{len(self.messages) + 1}")
 
     def _receive(self, name: str, *words: str) -> str:
-        given = [word for word in words if "=" in word]
+        given = [argument for argument in words if "=" in argument]
         shown = words[len(given) + 1 :]
         fields: dict[str, Any] = {"MaxNumberOfMessages": 10, "WaitTimeSeconds": 0}
-        for key, value in (one.split("=", 1) for one in given):
+        for key, value in (pair.split("=", 1) for pair in given):
             fields[key] = int(value) if key in _NUMBERS and value else value
         answer = self.client.receive_message(
             QueueUrl=self.queues[name].url,
@@ -124,15 +124,16 @@ class Story:
             **{key: value for key, value in fields.items() if value != ""},
         )
         return (
-            " | ".join(self._shown(one, shown) for one in answer.get("Messages", ())) or "nothing"
+            " | ".join(self._shown(message, shown) for message in answer.get("Messages", ()))
+            or "nothing"
         )
 
     def _shown(self, received: dict[str, Any], names: tuple[str, ...]) -> str:
         handle = received["ReceiptHandle"]
-        known = self.handles.setdefault(handle, f"h{len(self.handles) + 1}")
+        handle_name = self.handles.setdefault(handle, f"h{len(self.handles) + 1}")
         values = {n: a["StringValue"] for n, a in received.get("MessageAttributes", {}).items()}
         types = {n: a["DataType"] for n, a in received.get("MessageAttributes", {}).items()}
-        words = [received["Body"], known]
+        words = [received["Body"], handle_name]
         words += [f"{name}={types[name]}:{values[name]}" for name in names if name in values]
         if "system" in names:
             system = received["Attributes"]
@@ -149,15 +150,23 @@ class Story:
         return self.messages.get(value, value)
 
     def _handle(self, name: str) -> str:
-        return next((handle for handle, known in self.handles.items() if known == name), name)
+        for handle, handle_name in self.handles.items():
+            if handle_name == name:
+                return handle
+        return name
 
     def _delete(self, name: str, handle: str) -> None:
         self.queues[name].delete({"ReceiptHandle": self._handle(handle)})
 
     def _delete_batch(self, name: str, *handles: str) -> str:
-        entries = [{"Id": one, "ReceiptHandle": self._handle(one)} for one in handles]
+        entries = [
+            {"Id": handle_name, "ReceiptHandle": self._handle(handle_name)}
+            for handle_name in handles
+        ]
         answer = self.client.delete_message_batch(QueueUrl=self.queues[name].url, Entries=entries)
-        return " ".join(f"{one['Id']}: {one['Code']}" for one in answer.get("Failed", ()))
+        return " ".join(
+            f"{failure['Id']}: {failure['Code']}" for failure in answer.get("Failed", ())
+        )
 
     def _change(self, name: str, handle: str, seconds: str) -> None:
         self.queues[name].change({"ReceiptHandle": self._handle(handle)}, int(seconds))

@@ -46,12 +46,12 @@ def imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
     """The names that a module imports, and what they are."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
-            for one in node.names:
-                yield one.asname or one.name, f"{node.module}.{one.name}"
+            for alias in node.names:
+                yield alias.asname or alias.name, f"{node.module}.{alias.name}"
         elif isinstance(node, ast.Import):
-            for one in node.names:
-                if one.asname:
-                    yield one.asname, one.name
+            for alias in node.names:
+                if alias.asname:
+                    yield alias.asname, alias.name
 
 
 def name_of(function: ast.expr, names: dict[str, str]) -> str:

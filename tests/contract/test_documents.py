@@ -68,7 +68,7 @@ def without_code(text: str) -> str:
 def anchors(page: Path) -> set[str]:
     """Those that GitHub gives to the headings of a page."""
     headings = re.findall(r"^#+ (.+)$", without_code(PAGES[page]), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings}
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @each_page
@@ -101,7 +101,10 @@ def test_every_page_is_linked_from_another() -> None:
 
 def test_paths_that_code_names_are_there() -> None:
     folders = ("dlq", "spark_reprocess", "functions", "layers")
-    sources = [ROOT / "template.yaml", *(p for one in folders for p in (ROOT / one).rglob("*.py"))]
+    sources = [
+        ROOT / "template.yaml",
+        *(p for folder in folders for p in (ROOT / folder).rglob("*.py")),
+    ]
     named = {
         name
         for path in sources
@@ -116,9 +119,9 @@ def commands(text: str) -> Iterator[str]:
     """Lines of shell blocks, and words in the text that begin with dlq and name a verb."""
     blocks = re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
-    for one in [*lines, *re.findall(r"`(dlq [^`]+)`", without_code(text))]:
-        if re.match(r"dlq [a-z]", one) and "…" not in one:
-            yield one
+    for command in [*lines, *re.findall(r"`(dlq [^`]+)`", without_code(text))]:
+        if re.match(r"dlq [a-z]", command) and "…" not in command:
+            yield command
 
 
 OF_USERS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -130,10 +133,12 @@ def test_a_documented_command_has_a_verb_and_options_that_there_are(command: str
     assert len(COMMANDS) > 30
     _, name, *words = shlex.split(command, comments=True)
     parser, _ = program._parser_of(name)  # noqa: SLF001 - the parser of a verb is not public
-    known = set(parser._option_string_actions)  # noqa: SLF001 - argparse has no other list
+    options = set(parser._option_string_actions)  # noqa: SLF001 - argparse has no other list
 
     assert name in ALL_VERBS
-    assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known
+    assert {
+        argument.partition("=")[0] for argument in words if argument.startswith("--")
+    } <= options
 
 
 def test_a_deployment_that_is_documented_as_one_command_asks_no_question() -> None:
@@ -218,7 +223,7 @@ def test_every_verb_has_a_row() -> None:
 
 
 def test_the_options_that_a_stack_fills_in_are_named() -> None:
-    row = next(item for item in section("Verbs").split("\n- ") if "DLQ_STACK" in item)
+    row = next(entry for entry in section("Verbs").split("\n- ") if "DLQ_STACK" in entry)
 
     filled_in = {option for verb in VERBS for option in stack_options(load(verb))}
     assert filled_in == set(re.findall(r"--[a-z-]+", row)) - {"--stack"}
@@ -228,7 +233,7 @@ def test_every_exit_code_has_a_row() -> None:
     codes = {int(code) for code in re.findall(r"^\| (\d+) \|", section("Exit codes"), re.MULTILINE)}
     there = {getattr(verb, name) for name in dir(verb) if name.isupper()}
 
-    assert codes == {one for one in there if isinstance(one, int)}
+    assert codes == {code for code in there if isinstance(code, int)}
 
 
 def test_every_cause_of_a_stop_has_a_row() -> None:

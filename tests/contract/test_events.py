@@ -37,7 +37,8 @@ def test_records_have_the_form_in_which_lambda_sends_them(path: Path) -> None:
     for name in ("messageId", "receiptHandle"):
         assert len({record[name] for record in records}) == len(records)
     for record in records:
-        body, system = record.get("body"), record["attributes"]
+        body = record.get("body")
+        system = record["attributes"]
         if body is not None:
             digest = hashlib.md5(body.encode(), usedforsecurity=False).hexdigest()
             assert (record["md5OfBody"], type(json.loads(body))) == (digest, dict)

@@ -50,10 +50,10 @@ def blocks(text: str, language: str) -> list[str]:
 
 @pytest.mark.parametrize("page", [INSTALL, README], ids=["install.md", "README.md"])
 def test_the_command_that_deploys_gives_values_that_the_template_takes(page: str) -> None:
-    command = next(one for one in blocks(page, "sh") if "deploy" in one)
+    command = next(block for block in blocks(page, "sh") if "deploy" in block)
     words = command.replace("\\\n", " ").partition("--parameter-overrides")[2].split()
 
-    stack = Stack.of(TEMPLATE, dict(word.split("=", 1) for word in words))
+    stack = Stack.of(TEMPLATE, dict(argument.split("=", 1) for argument in words))
     assert stack.broken_rules == []
     assert not stack.of_type("AWS::SQS::Queue").keys() & {"MainQueue", "DeadLetterQueue"}
     assert {"ArchiveUri", "SparkJobName", "AlarmTopicArn"} <= stack.outputs.keys()
@@ -136,8 +136,8 @@ def command(*first: str) -> list[str]:
     text = "\n".join(blocks(SCHEDULE.split("\n## Other Spark\n")[1].split("\n## ")[0], "sh"))
     lines = re.findall(r"(?:'[^']*'|[^'\n])+", text.replace("\\\n", " "))
     commands = (tuple(shlex.split(line)) for line in lines)
-    [found] = [words for words in commands if words[: len(first)] == first]
-    return list(found[len(first) :])
+    [command_words] = [words for words in commands if words[: len(first)] == first]
+    return list(command_words[len(first) :])
 
 
 def test_spark_submit_starts_a_run() -> None:
@@ -150,7 +150,7 @@ def test_spark_submit_starts_a_run() -> None:
 def test_emr_serverless_takes_the_example_and_starts_the_same_run() -> None:
     words = command("aws", "emr-serverless", "start-job-run")
     given: dict[str, Any] = {
-        re.sub(r"-(\w)", lambda found: found[1].upper(), name.removeprefix("--")): text
+        re.sub(r"-(\w)", lambda match: match[1].upper(), name.removeprefix("--")): text
         for name, text in zip(words[::2], words[1::2], strict=True)
     }
     given["jobDriver"] = json.loads(given["jobDriver"])
@@ -178,7 +178,7 @@ def test_duckdb_counts_each_message_once(tmp_path: Path) -> None:
     for drain, messages in {"d1": ours[:2], "d2": [*ours[1:], message("m-9")]}.items():
         folder = tmp_path / "messages" / f"drain_id={drain}"
         folder.mkdir(parents=True)
-        rows = [to_row(one, queue_url("parked"), datetime.now(UTC)) for one in messages]
+        rows = [to_row(message, queue_url("parked"), datetime.now(UTC)) for message in messages]
         pq.write_table(to_table(rows), folder / "part.parquet")
     _, query = DUCKDB.split("\n", maxsplit=1)
 
@@ -195,5 +195,5 @@ def test_the_columns_of_athena_s_table_are_those_of_the_archive() -> None:
         name: TYPES[kind] for name, kind in columns.items()
     }
     assert re.findall(r"(\w+): \w+", ATHENA) == [
-        one.name for one in ARROW_SCHEMA.field("attributes").type.item_type
+        field.name for field in ARROW_SCHEMA.field("attributes").type.item_type
     ]

@@ -46,7 +46,7 @@ def test_publishing_is_refused_until_the_template_names_a_home_page(
 
     assert done.returncode == code
     named = (b"Project.HomePage.Url", b"HomePageUrl", b"SourceCodeUrl")
-    assert all((one in done.stderr) is bool(code) for one in named)
+    assert all((address in done.stderr) is bool(code) for address in named)
 
 
 def test_make_publish_asks_first() -> None:
@@ -58,16 +58,18 @@ def test_make_publish_asks_first() -> None:
 def test_nothing_that_a_user_sees_names_a_placeholder_or_a_package_that_nobody_published() -> None:
     folders = ("docs", "templates", "functions", "layers", "dlq", "spark_reprocess")
     seen = [*ROOT.glob("README*.md"), ROOT / "template.yaml"]
-    seen += [one for folder in folders for one in (ROOT / folder).rglob("*.*")]
+    seen += [path for folder in folders for path in (ROOT / folder).rglob("*.*")]
     wrong = re.compile(
         r"https?://(?:www\.)?example\.\w+|\w+\.com/(?:example|OWNER|USER)/\S*|\bOWNER/REPO\b"
         r"|install\b[^\n]* ['\"]?sqs[-_]dlq[-_]replay"
     )
 
-    texts = {one: one.read_text("utf-8") for one in seen if one.suffix in (".md", ".yaml", ".py")}
-    found = {str(one): wrong.findall(text) for one, text in texts.items()}
-    assert len(found) > 100
-    assert {name: words for name, words in found.items() if words} == {}
+    texts = {
+        path: path.read_text("utf-8") for path in seen if path.suffix in (".md", ".yaml", ".py")
+    }
+    placeholders = {str(path): wrong.findall(text) for path, text in texts.items()}
+    assert len(placeholders) > 100
+    assert {name: words for name, words in placeholders.items() if words} == {}
 
 
 def test_the_dashboard_links_to_the_home_page_if_there_is_one(tmp_path: Path) -> None:

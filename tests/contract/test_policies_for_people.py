@@ -31,7 +31,9 @@ def test_operators_may_do_on_queues_and_archive_what_the_job_may(given: dict[str
     stack = Stack.of(TEMPLATE, given)
     policies = ["OperatorPolicy", "OperatorArchivePolicy"]
     policies += [name for name in ["OperatorSourcesPolicy"] if name in stack.resources]
-    of_operators = by_resource(one for name in policies for one in statements_of(stack, name))
+    of_operators = by_resource(
+        statement for name in policies for statement in statements_of(stack, name)
+    )
 
     for resource, actions in by_resource(statements_of(stack, "SparkJobRole")).items():
         # Only a run on AWS Glue reads a command, and removes it.
@@ -46,17 +48,17 @@ def test_the_page_about_failures_names_every_right_on_their_table() -> None:
     stack = Stack.of(TEMPLATE, SPARK_JOB)
     table = "arn:aws:dynamodb:us-east-1:123456789012:table/FailureTable"
     holders = ("RecordFailuresPolicy", "ReplayRole", "SparkJobRole")
-    assert named[:3] == [by_resource(statements_of(stack, one))[table] for one in holders]
+    assert named[:3] == [by_resource(statements_of(stack, holder))[table] for holder in holders]
 
 
 def test_erasing_needs_what_its_page_says() -> None:
     text = (ROOT / "templates" / "examples" / "eraser-policy.json").read_text("utf-8")
-    for word, value in (
+    for placeholder, value in (
         ("BUCKET", "archivebucket"),
         ("REGION:ACCOUNT", "us-east-1:123456789012"),
         ("table/TABLE", "table/FailureTable"),
     ):
-        text = text.replace(word, value)
+        text = text.replace(placeholder, value)
     documented = by_resource(json.loads(text))
     given = by_resource(statements_of(Stack.of(TEMPLATE, SPARK_JOB), "EraserPolicy"))
 
@@ -118,7 +120,7 @@ def widest_parameters() -> dict[str, str]:
     """Parameters that make policies as long as they can be, with what docs/install.md promises."""
     page = (ROOT / "docs" / "install.md").read_text("utf-8")
     [numbers] = re.findall(r"room for (\d+) other queues and (\d+) keys", page)
-    queues, keys = (int(one) for one in numbers)
+    queues, keys = (int(number) for number in numbers)
     # SQS allows 80 characters; the id of a key has 36.
     key = "arn:aws:kms:us-east-1:210987654321:key/"
     queue = "arn:aws:sqs:us-east-1:210987654321:"

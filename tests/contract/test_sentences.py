@@ -48,7 +48,7 @@ def decisions_by_text(source: str) -> Iterator[tuple[int, str]]:
         looked_at: list[ast.expr] = []
         if isinstance(node, ast.Compare):
             operands = [node.left, *node.comparators]
-            is_identity = all(isinstance(one, ast.Is | ast.IsNot) for one in node.ops)
+            is_identity = all(isinstance(operator, ast.Is | ast.IsNot) for operator in node.ops)
             if not is_identity and not any(map(is_a_value, operands)):
                 looked_at = operands
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):

@@ -35,7 +35,9 @@ FILE = Path(__file__).with_name("stacks.yaml")
 POLICY = "s3://rules/dlq/(orders)!policy.yaml"
 LOGS = "arn:aws:logs:us-east-1:123456789012:log-group:/shop/orders:*"
 FIRST = "with the Spark job"
-OF_THIS_ACCOUNT = {n: one.replace("210987654321", "123456789012") for n, one in OWN_QUEUES.items()}
+OF_THIS_ACCOUNT = {
+    n: value.replace("210987654321", "123456789012") for n, value in OWN_QUEUES.items()
+}
 STACKS: Mapping[str, Mapping[str, str]] = {
     FIRST: SPARK_JOB,
     "by default": {},
@@ -106,10 +108,10 @@ def _without(node: Any) -> Any:
         return {key: _without(value) for key, value in node.items() if key not in LEFT_OUT}
     if not isinstance(node, list):
         return node
-    without = [_without(one) for one in node]
+    without = [_without(child) for child in node]
     for key in KEYS_OF_LISTS:
-        if node and all(isinstance(one, dict) and key in one for one in node):
-            keyed = {one.pop(key): one for one in without}
+        if node and all(isinstance(child, dict) and key in child for child in node):
+            keyed = {child.pop(key): child for child in without}
             assert len(keyed) == len(node), keyed.keys()
             return keyed
     return without

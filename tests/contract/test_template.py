@@ -82,7 +82,7 @@ def test_the_nested_application_is_given_parameters_that_it_has() -> None:
 
 @pytest.mark.parametrize(
     ("name", "rule"),
-    [pair for one in (TEMPLATE, *BESIDE.values()) for pair in one["Parameters"].items()],
+    [pair for template in (TEMPLATE, *BESIDE.values()) for pair in template["Parameters"].items()],
 )
 def test_every_parameter_is_described_and_bounded(name: str, rule: Mapping[str, Any]) -> None:
     assert rule["Description"], name
@@ -219,7 +219,7 @@ def test_rules_have_no_function_that_cloudformation_refuses_there() -> None:
     """cfn-lint passes others, such as Fn::Join; a deployment fails on them."""
     for name, rule in TEMPLATE["Rules"].items():
         assert functions_in(rule) <= ALLOWED_IN_RULES, name
-        assert all(functions_in(one["Assert"]) for one in rule["Assertions"]), name
+        assert all(functions_in(assertion["Assert"]) for assertion in rule["Assertions"]), name
 
 
 # --- The function
@@ -285,9 +285,12 @@ def test_a_star_stands_only_where_aws_knows_no_resource() -> None:
     stack = Stack.of(TEMPLATE, ALL_PARTS | dict.fromkeys(NETWORK, ""))
     holders = stack.of_type("AWS::IAM::Role") | stack.of_type("AWS::IAM::ManagedPolicy")
 
-    for one in (one for name in holders for one in statements_of(stack, name)):
-        assert not any("*" in action for action in as_list(one["Action"])), one
-        assert "*" not in as_list(one["Resource"]) or {*as_list(one["Action"])} <= STAR_ALONE, one
+    for statement in (statement for name in holders for statement in statements_of(stack, name)):
+        assert not any("*" in action for action in as_list(statement["Action"])), statement
+        assert (
+            "*" not in as_list(statement["Resource"])
+            or {*as_list(statement["Action"])} <= STAR_ALONE
+        ), statement
 
 
 @pytest.mark.parametrize("breaker", ["true", "false"])
@@ -302,7 +305,8 @@ def test_in_the_table_each_changes_items_of_its_own_kind(breaker: str) -> None:
         call = Call(f"dynamodb:{action}", FAILURE_TABLE_ARN, {"dynamodb:LeadingKeys": keys})
         return {name for name, allowed in holders.items() if is_allowed(call, allowed)}
 
-    redriving, everyone = {"job", "operator"}, holders.keys() - {"consumer", "eraser"}
+    redriving = {"job", "operator"}
+    everyone = holders.keys() - {"consumer", "eraser"}
     assert who_may("PutItem", "m-1") == {"consumer"}
     assert who_may("BatchWriteItem", "m-1", "m-2") == {"consumer", "eraser"}
     for ours in ("breaker#orders", "breaker#orders#unknown", "returns#plan#group"):
@@ -321,7 +325,8 @@ def test_the_job_deletes_no_network_interface_but_those_that_glue_made_for_it() 
     statements = statements_of(Stack.of(TEMPLATE, ALL_PARTS), "SparkJobRole")
     interface = "arn:aws:ec2:us-east-1:123456789012:network-interface/eni-1"
     subnets = "arn:aws:ec2:us-east-1:123456789012:subnet"
-    ours, other = f"{subnets}/subnet-0a1b2c3d4e5f60718", f"{subnets}/subnet-1"
+    ours = f"{subnets}/subnet-0a1b2c3d4e5f60718"
+    other = f"{subnets}/subnet-1"
     tagged = {"aws:ResourceTag/aws-glue-service-resource": "glue"}
     tagging = {"aws:TagKeys": ("aws-glue-service-resource",)}
 
@@ -342,8 +347,8 @@ def test_a_boundary_and_a_path_hold_for_every_role_and_policy() -> None:
     stack = Stack.of(TEMPLATE, ALL_PARTS)
     roles = stack.of_type("AWS::IAM::Role")
 
-    for name, one in (roles | stack.of_type("AWS::IAM::ManagedPolicy")).items():
-        assert one["Path"] == PRESCRIBED["RolePath"], name
+    for name, resource in (roles | stack.of_type("AWS::IAM::ManagedPolicy")).items():
+        assert resource["Path"] == PRESCRIBED["RolePath"], name
     for name, role in roles.items():
         assert role["PermissionsBoundary"] == PRESCRIBED["PermissionsBoundaryArn"], name
 
@@ -355,7 +360,7 @@ def command_line_of(job: str = "SparkJob", **given: str) -> list[str]:
     """What the job would run: Glue's arguments, as the script reads them."""
     resources = Stack.of(TEMPLATE, SPARK_JOB | given).resources
     arguments = resources[job]["Properties"]["DefaultArguments"]
-    passed = [word for pair in arguments.items() for word in pair]
+    passed = [argument for pair in arguments.items() for argument in pair]
     return command_of(["--JOB_NAME", "SparkJob", *passed, "--JOB_RUN_ID", "jr_1"])
 
 

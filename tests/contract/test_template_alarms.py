@@ -51,10 +51,14 @@ Watched = tuple[str, str, dict[str, str]]
 def watched_by_alarms(stack: Stack) -> Iterator[Watched]:
     for alarm in stack.of_type("AWS::CloudWatch::Alarm").values():
         queries = [
-            one["MetricStat"]["Metric"] for one in alarm.get("Metrics", ()) if "MetricStat" in one
+            query["MetricStat"]["Metric"]
+            for query in alarm.get("Metrics", ())
+            if "MetricStat" in query
         ]
         for metric in queries or [alarm]:
-            dimensions = {one["Name"]: one["Value"] for one in metric["Dimensions"]}
+            dimensions = {
+                dimension["Name"]: dimension["Value"] for dimension in metric["Dimensions"]
+            }
             yield metric["Namespace"], metric["MetricName"], dimensions
 
 
@@ -108,8 +112,8 @@ def test_the_dashboard_shows_what_is_published_and_its_expressions_use_their_own
     assert shown == PUBLISHED - {Metric.PARKED}
     for widget in dashboard_of(WHOLE):
         options = [line[-1] for line in widget["properties"].get("metrics", ())]
-        used = re.findall(r"[a-z]\w*", " ".join(one.get("expression", "") for one in options))
-        assert set(used) <= {one.get("id") for one in options}
+        used = re.findall(r"[a-z]\w*", " ".join(option.get("expression", "") for option in options))
+        assert set(used) <= {option.get("id") for option in options}
 
 
 # --- What they say
@@ -164,7 +168,7 @@ def test_the_documents_have_each_alarm_once_and_no_other() -> None:
         ("aws", "console.aws.amazon.com"),
         ("aws-cn", "console.amazonaws.cn"),
         ("aws-us-gov", "console.amazonaws-us-gov.com"),
-        *((one, None) for one in ("aws-eusc", "aws-iso", "aws-iso-b")),
+        *((partition, None) for partition in ("aws-eusc", "aws-iso", "aws-iso-b")),
     ],
 )
 def test_links_lead_to_the_console_of_the_partition_where_one_is_known(
@@ -174,7 +178,7 @@ def test_links_lead_to_the_console_of_the_partition_where_one_is_known(
     there = replace(WHOLE, pseudo_parameters={**PSEUDO_PARAMETERS, "AWS::Partition": partition})
     alarms = there.of_type("AWS::CloudWatch::Alarm")
     texts = [dashboard_of(there)[0]["properties"]["markdown"]]
-    texts += [alarms[f"{one}Alarm"]["AlarmDescription"] for one in ("ParkedGrowing", "Pending")]
+    texts += [alarms[f"{name}Alarm"]["AlarmDescription"] for name in ("ParkedGrowing", "Pending")]
     bucket = f"https://us-east-1.{domain}/s3/buckets/archivebucket?" if domain else "s3://"
 
     assert all(bucket in text and "archive/reports/" in text for text in texts)
@@ -296,15 +300,17 @@ CASES: list[tuple[str, Metrics, bool]] = [
 @pytest.mark.parametrize(("name", "metrics", "rings"), CASES)
 def test_an_alarm_rings_when_it_should(name: str, metrics: Metrics, rings: bool) -> None:
     alarm = ALARMS[name]
-    [expression] = [one["Expression"] for one in alarm["Metrics"] if "Expression" in one]
+    [expression] = [query["Expression"] for query in alarm["Metrics"] if "Expression" in query]
     statistics = {
-        one["Id"]: STATISTICS[one["MetricStat"]["Stat"]]
-        for one in alarm["Metrics"]
-        if "MetricStat" in one
+        query["Id"]: STATISTICS[query["MetricStat"]["Stat"]]
+        for query in alarm["Metrics"]
+        if "MetricStat" in query
     }
     assert statistics.keys() == metrics.keys()
     series = {
-        key: np.array([statistic(one) if one else np.nan for one in metrics[key]], dtype=float)
+        key: np.array(
+            [statistic(values) if values else np.nan for values in metrics[key]], dtype=float
+        )
         for key, statistic in statistics.items()
     }
 
@@ -329,10 +335,10 @@ def test_every_alarm_with_an_expression_is_tried_both_ways() -> None:
 @pytest.mark.parametrize("given", [{}, FIFO])
 def test_cloudwatch_takes_the_length_and_the_metrics_of_every_alarm(given: dict[str, str]) -> None:
     for alarm in Stack.of(TEMPLATE, SPARK_JOB | given).of_type("AWS::CloudWatch::Alarm").values():
-        stats = [one["MetricStat"] for one in alarm.get("Metrics", ()) if "MetricStat" in one]
-        [period] = {one["Period"] for one in stats or [alarm]}
+        stats = [query["MetricStat"] for query in alarm.get("Metrics", ()) if "MetricStat" in query]
+        [period] = {stat["Period"] for stat in stats or [alarm]}
 
         assert len(stats) <= 10
         assert period * alarm["EvaluationPeriods"] <= (DAY if period < HOUR else 7 * DAY)
-        returned = [one for one in alarm.get("Metrics", ()) if one.get("ReturnData", True)]
-        assert [one["Id"] for one in returned] == (["watched"] if stats else [])
+        returned = [query for query in alarm.get("Metrics", ()) if query.get("ReturnData", True)]
+        assert [query["Id"] for query in returned] == (["watched"] if stats else [])

@@ -49,7 +49,7 @@ def expand(given: Mapping[str, str], code_of_publisher: str = "0123456789abcdef"
 def test_cloudformation_reads_the_file_as_it_is() -> None:
     """CloudFormation refuses YAML aliases: "YAML aliases are not allowed in templates"."""
     with (ROOT / "template.yaml").open(encoding="utf-8") as template:
-        assert not [one for one in yaml.parse(template) if getattr(one, "anchor", None)]
+        assert not [event for event in yaml.parse(template) if getattr(event, "anchor", None)]
 
 
 EVERYTHING = ALL_PARTS | {
@@ -108,7 +108,9 @@ def test_no_role_could_give_itself_or_others_more() -> None:
     stack = Stack.of(TEMPLATE, EVERYTHING)
     for name, role in stack.of_type("AWS::IAM::Role").items():
         actions = [
-            action for one in statements_of(stack, name) for action in as_list(one["Action"])
+            action
+            for statement in statements_of(stack, name)
+            for action in as_list(statement["Action"])
         ]
         assert not [action for action in actions if action.startswith("iam:")], name
         # None of AWS's own: only what this template says itself.
@@ -134,31 +136,38 @@ def test_resources_have_no_names_of_their_own_that_would_need_more_capabilities(
 def test_a_first_deployment_that_fails_leaves_nothing() -> None:
     """Retain would keep it even then; a function takes its versions along when it is deleted."""
     resources = expand(SPARK_JOB)["Resources"]
-    kept = {
-        n: one for n, one in resources.items() if one.get("DeletionPolicy", "Delete") != "Delete"
+    retained = {
+        n: resource
+        for n, resource in resources.items()
+        if resource.get("DeletionPolicy", "Delete") != "Delete"
     }
-    versions = {n for n, one in kept.items() if one["Type"] == "AWS::Lambda::Version"}
+    versions = {n for n, resource in retained.items() if resource["Type"] == "AWS::Lambda::Version"}
 
     # A rollback calls the version before.
     assert len(versions) == 1
-    assert {kept[name]["DeletionPolicy"] for name in versions} == {"Retain"}
-    assert {one["Type"] for one in kept.values()} >= {
+    assert {retained[name]["DeletionPolicy"] for name in versions} == {"Retain"}
+    assert {resource["Type"] for resource in retained.values()} >= {
         "AWS::IAM::ManagedPolicy",
         "AWS::Lambda::LayerVersion",
         "AWS::S3::Bucket",
         "AWS::SQS::Queue",
     }
-    for name in kept.keys() - versions:
-        assert (kept[name]["DeletionPolicy"], kept[name]["UpdateReplacePolicy"]) == RETAINED, name
+    for name in retained.keys() - versions:
+        assert (
+            retained[name]["DeletionPolicy"],
+            retained[name]["UpdateReplacePolicy"],
+        ) == RETAINED, name
 
 
 def referred(node: Any) -> Iterator[str]:
     """The logical ids that a part of a template refers to or depends on."""
     if isinstance(node, list):
-        for one in node:
-            yield from referred(one)
+        for child in node:
+            yield from referred(child)
+
     if not isinstance(node, dict):
         return
+
     for name, value in node.items():
         match name:
             case "Ref":
@@ -169,7 +178,9 @@ def referred(node: Any) -> Iterator[str]:
                 yield from as_list(value)
             case "Fn::Sub":
                 text = as_list(value)[0]
-                yield from (one.split(".")[0] for one in re.findall(r"\$\{([^}]+)}", text))
+                yield from (
+                    reference.split(".")[0] for reference in re.findall(r"\$\{([^}]+)}", text)
+                )
                 yield from referred(as_list(value)[1:])
             case _:
                 yield from referred(value)
@@ -184,9 +195,9 @@ def test_nothing_is_polled_before_all_the_rest_is_there() -> None:
     created_before: set[str] = set()
     waiting = ["ReplayFunctionDeadLetters"]
     while waiting:
-        found = {name for name in referred(resources[waiting.pop()]) if name in resources}
-        waiting += found - created_before
-        created_before |= found
+        dependencies = {name for name in referred(resources[waiting.pop()]) if name in resources}
+        waiting += dependencies - created_before
+        created_before |= dependencies
 
     assert resources.keys() - created_before == {"ReplayFunctionDeadLetters"}
 
@@ -200,13 +211,17 @@ def test_the_custom_resource_calls_the_function_of_today_and_again_for_new_code(
         expand(SPARK_JOB | given, code)["Resources"]
         for given, code in (({}, "aaaa"), ({"RolePath": "/apps/", **NETWORK}, "aaaa"), ({}, "bbbb"))
     )
-    before, same, after = (one["JobCode"]["Properties"] for one in (first, moved, other))
+    before, same, after = (
+        resources["JobCode"]["Properties"] for resources in (first, moved, other)
+    )
 
     # A version keeps its role and network, so it must not be what is called.
     assert same == before
     assert before["Bundle"] != after["Bundle"]
     custom = {
-        name for name, one in first.items() if one["Type"] == "AWS::CloudFormation::CustomResource"
+        name
+        for name, resource in first.items()
+        if resource["Type"] == "AWS::CloudFormation::CustomResource"
     }
     assert custom == {"JobCode"}
     for resources in (first, moved, other):
