@@ -69,8 +69,8 @@ def incident(folder: Path) -> Archive:
     findings = incident_findings()
     statuses = ("regressed", "new", "known", "resolved")
     groups = tuple(
-        replace(one, group_id=f"g-{place:010x}", status=statuses[place % 4])
-        for place, one in enumerate(findings.groups)
+        replace(group, group_id=f"g-{place:010x}", status=statuses[place % 4])
+        for place, group in enumerate(findings.groups)
     )
     return archive_from(folder, replace(findings, groups=groups), lambda *_: BODY, 60)
 
@@ -96,7 +96,7 @@ def test_each_page_fits_and_is_accessible(browser: Browser, tmp_path: Path) -> N
                 page.get_by_label("JSON Patch").fill(NEW_ZIP)
                 expect(page.locator(".difference ins").first).to_be_visible()
             assert_fits_and_is_accessible(page, WIDTHS)
-        failed = [one for one in it.messages if "422" not in one]
+        failed = [message for message in it.messages if "422" not in message]
         assert (failed, it.requests, it.dialogs) == ([], [], [])
 
 
@@ -120,7 +120,7 @@ def test_many_groups_are_decided_with_the_keyboard_alone(browser: Browser, tmp_p
         page.keyboard.press("Enter")
         expect(page.get_by_role("status").first).to_contain_text("Decided: redrive for 2 groups")
 
-        decided = [one.group_id for one in plan_of(archive).groups if one.action == "redrive"]
+        decided = [group.group_id for group in plan_of(archive).groups if group.action == "redrive"]
         assert decided == ["g-0000000007", "g-0000000047"]
         it.assert_quiet()
 
@@ -151,19 +151,24 @@ def test_an_edit_is_made_and_seen_while_it_is_typed(browser: Browser, tmp_path: 
     with desk(browser, console_of(archive)) as it:
         page = it.go("/groups/g-0000000001")
         page.get_by_role("link", name="Edit the messages").click()
+
         typed = page.get_by_label("JSON Patch")
         typed.fill(NEW_ZIP[:-1])
         expect(page.get_by_role("alert").filter(has_text="the text")).to_be_visible()
+
         typed.fill(NEW_ZIP)
         expect(page.locator(".difference ins").first).to_contain_text('"10115"')
+
         secret = '{"op": "replace", "path": "/password", "value": "new secret"}'
         typed.fill(f"{NEW_ZIP[:-1]}, {secret}]")
         expect(page.locator("#preview .command")).to_contain_text("/password")
         differences = page.locator(".differences").inner_text()
         assert '"10115"' in differences
         assert "new secret" not in differences
+
         page.get_by_role("button", name="Save into the plan").click()
         expect(page.get_by_role("status").first).to_contain_text("The edit is in the plan")
+
         edit = plan_of(archive).groups[1].edit
         assert edit is not None
         assert edit.patch is not None
@@ -231,6 +236,7 @@ def test_the_browser_s_command_holds_no_token(browser: Browser, tmp_path: Path) 
         f"while [ ! -e {end} ]; do sleep 0.1; done\n"
     )
     program.chmod(0o700)
+
     terminal, its_end = os.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "dlq", "console", "--archive", incident(tmp_path).root],
@@ -242,20 +248,24 @@ def test_the_browser_s_command_holds_no_token(browser: Browser, tmp_path: Path) 
         },
         stdout=its_end,
     )
+
     try:
         while not words.exists():
             assert process.poll() is None
             time.sleep(0.05)
         address = words.read_text().strip()
         assert re.fullmatch(r"file:///\S+/open\.html", address)
+
         file = Path(address.removeprefix("file://"))
-        modes = [one.stat().st_mode & 0o777 for one in (file, file.parent)]
+        modes = [path.stat().st_mode & 0o777 for path in (file, file.parent)]
         assert modes == [0o600, 0o700]
+
         with browser.new_context() as profile:
             page = profile.new_page()
             page.goto(address)
             page.wait_for_url(re.compile(r"127\.0\.0\.1:\d+/[0-9a-f]{32}/$"))
             expect(page.locator("#groups-title")).to_be_visible()
+
         while file.parent.exists():
             time.sleep(0.05)
     finally:

@@ -44,15 +44,16 @@ def paths(world: DeadJobs, text: str) -> list[str]:
     ramp = [{"group_id": world.group_id, "verdict": "bad", "why": text, **numbers}]
     sample = {"group_id": world.group_id, "message_id": text, "lines": [f"-{text}", f"+{text}"]}
     seen: dict[str, Any] = {"problems": [a_problem(text)], "samples": [sample], "notes": [text]}
-    dry_run, at_once = world.dry_run(**seen, forecast=FORECAST), world.dry_run(**seen)
+    dry_run = world.dry_run(**seen, forecast=FORECAST)
+    at_once = world.dry_run(**seen)
     stopped_answer = redrive_answer(world, {"sent": 3, "stopped": 17}, run_id="r", ramp=ramp)
     stopped = world.ended(executed, stopped_answer, 3, f"dlq: {text}\n{text}\n")
     died = world.ended(executed, exit_code=None)
     died.folder.joinpath("progress.jsonl").write_text(
         json.dumps({"label": text, "seconds": 9, "text": text}) + "\n"
     )
-    jobs = [one.job_id for one in (dry_run, at_once, stopped, died)]
-    return ["/jobs", "/redrive", *(f"/jobs/{one}" for one in jobs)]
+    jobs = [job.job_id for job in (dry_run, at_once, stopped, died)]
+    return ["/jobs", "/redrive", *(f"/jobs/{job_id}" for job_id in jobs)]
 
 
 def test_each_page_fits_and_is_accessible(browser: Browser, world: DeadJobs) -> None:
@@ -68,7 +69,8 @@ def test_each_page_fits_and_is_accessible(browser: Browser, world: DeadJobs) -> 
 
 
 def test_enter_sends_by_ramp_and_never_everything(browser: Browser, world: DeadJobs) -> None:
-    at_once, dry_run = world.dry_run(), world.dry_run(forecast=FORECAST)
+    at_once = world.dry_run()
+    dry_run = world.dry_run(forecast=FORECAST)
     with desk(browser, world.console) as it:
         page = it.go(f"/jobs/{at_once.job_id}")
         page.get_by_label("Why").fill("it is fixed")

@@ -141,10 +141,10 @@ def missing(calls: Iterable[Call], stack: Stack, role: str) -> set[Call]:
 def unused(calls: Iterable[Call], stack: Stack, role: str) -> set[tuple[str, str]]:
     """What *role* may do that no call needs: pairs of one action and one resource."""
     pairs = {
-        (action, resource): [{**one, "Action": action, "Resource": resource}]
-        for one in statements_of(stack, role)
-        for action in as_list(one["Action"])
-        for resource in as_list(one["Resource"])
+        (action, resource): [{**statement, "Action": action, "Resource": resource}]
+        for statement in statements_of(stack, role)
+        for action in as_list(statement["Action"])
+        for resource in as_list(statement["Resource"])
     }
     made = list(calls)
     return {p for p, alone in pairs.items() if not any(is_allowed(call, alone) for call in made)}
@@ -200,7 +200,7 @@ def test_the_replay_function_on_fifo_queues(
     dlq = make_queues(".fifo")["DeadLetterQueue"]
     for n in range(8):
         dlq.send([SendEntry("x", message_group_id=f"g-{n}", deduplication_id=f"d-{n}")])
-    letters = [one for one in dlq.receive(wait_seconds=0) if isinstance(one, Message)]
+    letters = [message for message in dlq.receive(wait_seconds=0) if isinstance(message, Message)]
     aws.calls.clear()
 
     handle(stack, monkeypatch, *letters)
@@ -271,7 +271,7 @@ def test_who_starts_runs_on_glue_may_do_what_the_command_does(
     assert "without an answer" in capsys.readouterr().err
     statements = statements_of(stack, "RunSparkJobPolicy")
     assert {call for call in aws.calls if not is_allowed(call, statements)} == set()
-    granted = {action for one in statements for action in as_list(one["Action"])}
+    granted = {action for statement in statements for action in as_list(statement["Action"])}
     # Which stack it is.
     others = {"cloudformation:DescribeStacks"}
     assert granted - {call.action for call in aws.calls} == others
@@ -292,12 +292,13 @@ def test_removing_what_is_decided(aws: RecordedAws) -> None:
     store_command(archive, ["status"])
     aws.calls.clear()
 
-    words = [word for pair in arguments.items() for word in pair]
+    words = [argument for pair in arguments.items() for argument in pair]
     run_on_glue([*words, "--JOB_RUN_ID", "jr_1"], main)
 
     answer = client.list_object_versions(Bucket=BUCKET, Prefix="archive/messages/")
     files = [
-        pq.read_table(pa.BufferReader(archive.read(one) or b"")) for one in archive.list("messages")
+        pq.read_table(pa.BufferReader(archive.read(path) or b""))
+        for path in archive.list("messages")
     ]
     assert [table["message_id"].to_pylist() for table in files] == [["m-0"]]
     assert (len(answer["Versions"]), answer.get("DeleteMarkers", [])) == (1, [])
@@ -348,9 +349,10 @@ def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> Non
     at_once = f"{REDRIVE_ALL}run: {{ramp: false}}\n"
     s3.put_object(Bucket="policybucket", Key="policy.yaml", Body=at_once)
     for n in range(10):
-        body, source = f'{{"order": {n}}}', "Invoices" if n else "MainQueue"
-        known = context(body, reason="attempts_exhausted", source_queue=source)
-        queues["ParkedQueue"].send([SendEntry(body, known)])
+        body = f'{{"order": {n}}}'
+        source = "Invoices" if n else "MainQueue"
+        attributes = context(body, reason="attempts_exhausted", source_queue=source)
+        queues["ParkedQueue"].send([SendEntry(body, attributes)])
     create_failure_table(boto3.client("dynamodb"), "FailureTable")
     boto3.client("logs").create_log_group(logGroupName="/shop/orders")
     archive = open_archive(f"s3://{BUCKET}/archive", creates=True)
@@ -383,7 +385,7 @@ def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> Non
             tmp_path / "twice.py",
             "--JOB_NAME",
             "job",
-            *(word for pair in arguments.items() for word in pair),
+            *(argument for pair in arguments.items() for argument in pair),
             "--command-line",
             argument_of(archive, stored),
         ],

@@ -44,6 +44,7 @@ def endpoint() -> Iterator[str]:
         patch.setenv("AWS_ENDPOINT_URL", url)
         make_installation()
         client("s3").create_bucket(Bucket="dead-letters")
+
         sqs = client("sqs")
         for number in range(PARKED):
             error = "LookupError" if number % 3 else "TimeoutError"
@@ -60,6 +61,7 @@ def endpoint() -> Iterator[str]:
                 MessageBody=body,
                 MessageAttributes={"sqs-dlq-context": attribute},
             )
+
         yield url
 
 

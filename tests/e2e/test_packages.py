@@ -77,19 +77,27 @@ NOT_IN_TASKS = ("duckdb", "jinja2", "multipart", "rich", "starlette", "uvicorn")
 def installed_alone(folder: Path, names: Iterable[str]) -> Path:
     """Fill *folder* with links to these distributions and what they require; return it."""
     folder.mkdir()
-    wanted, seen = list(names), set[str]()
+    wanted = list(names)
+    seen = set[str]()
     while wanted:
         name = wanted.pop().lower().replace("_", "-")
         if name in seen:
             continue
         seen.add(name)
-        found = distribution(name)
-        requirements = (Requirement(text) for text in found.requires or ())
-        wanted += [one.name for one in requirements if not one.marker or one.marker.evaluate()]
-        for top in {file.parts[0] for file in found.files or () if file.parts[0] != ".."}:
+
+        package = distribution(name)
+        requirements = (Requirement(text) for text in package.requires or ())
+        wanted += [
+            requirement.name
+            for requirement in requirements
+            if not requirement.marker or requirement.marker.evaluate()
+        ]
+
+        for top in {file.parts[0] for file in package.files or () if file.parts[0] != ".."}:
             link = folder / top
             if top != "__pycache__" and not link.exists():
-                link.symlink_to(Path(str(found.locate_file(top))))
+                link.symlink_to(Path(str(package.locate_file(top))))
+
     return folder
 
 
@@ -108,9 +116,9 @@ def import_all(
     command = [sys.executable, "-I", "-S", "-c", IMPORT, *words]
     finished = subprocess.run(command, capture_output=True, text=True, check=False)
     assert finished.returncode == 0, finished.stderr
-    found = json.loads(finished.stdout.splitlines()[-1])
-    assert isinstance(found, dict)
-    return found
+    imported = json.loads(finished.stdout.splitlines()[-1])
+    assert isinstance(imported, dict)
+    return imported
 
 
 # --- The functions and their layer
@@ -124,18 +132,18 @@ def runtime(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @needs_build
 def test_every_module_of_the_layer_can_be_imported(runtime: Path) -> None:
-    found = import_all(["dlq_replay"], [LAYER, runtime])
+    imported = import_all(["dlq_replay"], [LAYER, runtime])
 
-    assert len(found) > 20
-    assert all(Path(place).is_relative_to(LAYER) for place in found.values())
+    assert len(imported) > 20
+    assert all(Path(place).is_relative_to(LAYER) for place in imported.values())
 
 
 @needs_build
 @pytest.mark.parametrize("name", ["ReplayFunction", "ReminderFunction", "PublishJobFunction"])
 def test_every_function_can_be_imported(name: str, runtime: Path) -> None:
-    found = import_all(["handler"], [BUILD / name, LAYER, runtime])
+    imported = import_all(["handler"], [BUILD / name, LAYER, runtime])
 
-    assert Path(found["handler"]) == BUILD / name / "handler.py"
+    assert Path(imported["handler"]) == BUILD / name / "handler.py"
 
 
 # --- The Spark job's zip
@@ -160,10 +168,10 @@ def test_every_module_of_the_job_can_be_imported_from_the_zip(packed: Path, clus
     archive = packed / "spark_reprocess.zip"
 
     packages = ["spark_reprocess", "dlq", "dlq_replay"]
-    found = import_all(packages, [archive, cluster], left_out=NOT_ON_A_CLUSTER)
+    imported = import_all(packages, [archive, cluster], left_out=NOT_ON_A_CLUSTER)
 
-    assert len(found) > 150
-    assert all(Path(place).is_relative_to(archive) for place in found.values())
+    assert len(imported) > 150
+    assert all(Path(place).is_relative_to(archive) for place in imported.values())
 
 
 def test_tasks_do_without_what_is_for_people_and_for_one_machine(
@@ -171,9 +179,9 @@ def test_tasks_do_without_what_is_for_people_and_for_one_machine(
 ) -> None:
     archive = packed / "spark_reprocess.zip"
 
-    found = import_all(IN_TASKS, [archive, cluster], NOT_IN_TASKS)
+    imported = import_all(IN_TASKS, [archive, cluster], NOT_IN_TASKS)
 
-    assert {*IN_TASKS} <= found.keys()
+    assert {*IN_TASKS} <= imported.keys()
 
 
 def test_the_job_reads_its_command_line_from_the_zip(packed: Path, cluster: Path) -> None:
@@ -193,7 +201,7 @@ def test_the_job_reads_its_command_line_from_the_zip(packed: Path, cluster: Path
 
 def test_the_same_sources_give_the_same_bytes(packed: Path, tmp_path: Path) -> None:
     first, again = (
-        {one.name: one.read_bytes() for one in folder.iterdir()}
+        {path.name: path.read_bytes() for path in folder.iterdir()}
         for folder in (packed, package(tmp_path / "again"))
     )
 
@@ -206,7 +214,8 @@ def test_the_same_sources_give_the_same_bytes(packed: Path, tmp_path: Path) -> N
 
 @needs_build
 def test_every_local_file_is_in_the_bucket_and_all_are_small_enough(tmp_path: Path) -> None:
-    sam, target = ROOT / ".tools" / "sam" / "bin" / "sam", tmp_path / "template.yaml"
+    sam = ROOT / ".tools" / "sam" / "bin" / "sam"
+    target = tmp_path / "template.yaml"
     with served_aws() as url:
         s3 = boto3.client("s3", region_name="us-east-1", endpoint_url=url)
         s3.create_bucket(Bucket="artefacts")
@@ -234,10 +243,15 @@ def test_every_local_file_is_in_the_bucket_and_all_are_small_enough(tmp_path: Pa
     application = packaged["Metadata"]["AWS::ServerlessRepo::Application"]
     properties = [resource["Properties"] for resource in packaged["Resources"].values()]
     uris = [application["LicenseUrl"], application["ReadmeUrl"]]
-    uris += [one[path] for one in properties for path in ("CodeUri", "ContentUri") if path in one]
+    uris += [
+        resource[path]
+        for resource in properties
+        for path in ("CodeUri", "ContentUri")
+        if path in resource
+    ]
 
     assert len(uris) == 6
-    sizes = {f"/{one['Key']}": one["Size"] for one in objects}
+    sizes = {f"/{stored_object['Key']}": stored_object["Size"] for stored_object in objects}
     assert {urlsplit(uri).netloc for uri in uris} == {"artefacts"}
     assert all(sizes[urlsplit(uri).path] > 0 for uri in uris)
     assert sum(sizes.values()) < 50 * 2**20

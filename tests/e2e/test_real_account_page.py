@@ -37,9 +37,9 @@ COMMANDS = [
 
 OF_SCRIPT = re.compile(r"(?P<settings>(?:\w+=\S+ +)*)scripts/try-in-account\.sh (?P<check>[a-z-]+)")
 ON_PAGE = {
-    match["check"]: dict(word.split("=", 1) for word in shlex.split(match["settings"]))
-    for one in COMMANDS
-    if (match := OF_SCRIPT.fullmatch(one))
+    match["check"]: dict(setting.split("=", 1) for setting in shlex.split(match["settings"]))
+    for command in COMMANDS
+    if (match := OF_SCRIPT.fullmatch(command))
 }
 """The settings that the page gives to each check."""
 
@@ -54,13 +54,13 @@ VALUES = {
     "ReplayFunctionArn": ARN.format("lambda", "function:replay"),
     "CoreLayerArn": ARN.format("lambda", "layer:CoreLayer:3"),
     "AlarmTopicArn": ARN.format("sns", "alarms"),
-    **{f"{one}QueueArn": ARN.format("sqs", one) for one in ("Main", "DeadLetter", "Parked")},
-    **{f"{one}QueueUrl": SQS + one for one in ("Main", "DeadLetter", "Parked")},
+    **{f"{queue}QueueArn": ARN.format("sqs", queue) for queue in ("Main", "DeadLetter", "Parked")},
+    **{f"{queue}QueueUrl": SQS + queue for queue in ("Main", "DeadLetter", "Parked")},
 }
 OUTPUTS = [
     {"OutputKey": name, "OutputValue": VALUES.get(name, name.lower())}
-    for one in (TEMPLATE, *TEMPLATES.values())
-    for name in one["Outputs"]
+    for template in (TEMPLATE, *TEMPLATES.values())
+    for name in template["Outputs"]
 ]
 MINE = "dlq-try-one-consumer"
 OTHERS = "orders-consumer"
@@ -109,20 +109,22 @@ class Ran:
 
     def of(self, name: str) -> list[list[str]]:
         """Without the question for the version of the AWS CLI, with which each run starts."""
-        return [words for one, *words in self.commands if one == name and words != ["--version"]]
+        return [
+            words for program, *words in self.commands if program == name and words != ["--version"]
+        ]
 
     @property
     def deployments(self) -> dict[str, dict[str, str]]:
         """The parameters by stack; each stack has them from its creation."""
-        found: dict[str, dict[str, str]] = {}
-        for words in [*self.of("sam"), *(one[1:] for one in self.of("aws"))]:
+        parameters_of: dict[str, dict[str, str]] = {}
+        for words in [*self.of("sam"), *(words[1:] for words in self.of("aws"))]:
             if words[0] == "deploy":
                 given = words[words.index("--parameter-overrides") + 1 :]
-                parameters = dict(word.split("=", 1) for word in given)
+                parameters = dict(argument.split("=", 1) for argument in given)
                 parameters = {n: value.strip('"') for n, value in parameters.items()}
                 stack = words[words.index("--stack-name") + 1]
-                assert found.setdefault(stack, parameters) == parameters
-        return found
+                assert parameters_of.setdefault(stack, parameters) == parameters
+        return parameters_of
 
     def stack(self, name: str) -> Stack:
         return Stack.of(TEMPLATES.get(name, TEMPLATE), self.deployments[name])
@@ -145,27 +147,30 @@ class Account:
         typed: str = "",
         on_terminal: bool = False,
     ) -> Ran:
-        commands, record = self.folder / "commands", self.folder / "record.jsonl"
+        commands = self.folder / "commands"
+        record = self.folder / "record.jsonl"
         script = self.folder / "scripts" / SCRIPT.name
-        code, python = (
-            self.folder / "dlq/aws/actor.py",
-            self.folder / ".venv/bin/python",
-        )
-        for one in (commands / "aws", script, code, python):
-            one.parent.mkdir(parents=True, exist_ok=True)
+        code = self.folder / "dlq/aws/actor.py"
+        python = self.folder / ".venv/bin/python"
+        for path in (commands / "aws", script, code, python):
+            path.parent.mkdir(parents=True, exist_ok=True)
+
         shutil.copy(SCRIPT, script)
         code.write_text("as it was\n", "utf-8")
-        for one in (*(commands / name for name in ("aws", "sam", "make", "sleep")), python):
-            one.write_text(STAND_IN, "utf-8")
-            one.chmod(0o755)
+        for path in (*(commands / name for name in ("aws", "sam", "make", "sleep")), python):
+            path.write_text(STAND_IN, "utf-8")
+            path.chmod(0o755)
+
         record.write_text("", "utf-8")
         world = {"answers": self.answers, "failing": self.failing, "version": self.version}
         (self.folder / "world.json").write_text(json.dumps(world), "utf-8")
         files = {"RECORD": str(record), "WORLD": str(self.folder / "world.json")}
+
         writes, reads = pty.openpty() if on_terminal else reversed(os.pipe())
         os.write(writes, typed.encode())
         if not on_terminal:
             os.close(writes)
+
         done = subprocess.run(
             [script, *words],
             env={"PATH": f"{commands}:/usr/bin:/bin", **(settings or {}), **files, **self.region},
@@ -177,6 +182,7 @@ class Account:
         os.close(reads)
         if on_terminal:
             os.close(writes)
+
         started = [json.loads(line) for line in record.read_text("utf-8").splitlines()]
         return Ran(words[-1] if words else "", done.returncode, done.stderr, started)
 
@@ -198,10 +204,12 @@ def test_page_help_and_script_have_the_same_checks() -> None:
     listed = re.findall(r"^  ([a-z-]+)  +\S", answer.stdout, re.MULTILINE)
     functions = re.findall(r"^check_(\w+)\(\) \{", SCRIPT.read_text("utf-8"), re.MULTILINE)
 
-    assert listed == [one.replace("_", "-") for one in functions]
+    assert listed == [name.replace("_", "-") for name in functions]
     assert set(listed) == ON_PAGE.keys()
     assert set(re.findall(r"\[([a-z-]+)\]\(#[a-z-]+\) \|", PAGE)) == {*ON_PAGE, "publish"}
-    assert set(COMMANDS) - {"make publish"} == {one for one in COMMANDS if OF_SCRIPT.fullmatch(one)}
+    assert set(COMMANDS) - {"make publish"} == {
+        command for command in COMMANDS if OF_SCRIPT.fullmatch(command)
+    }
     assert len(COMMANDS) == len(ENTRIES) > 10
     for _, body in ENTRIES:
         assert body.count("try-in-account.sh") <= 1
@@ -293,7 +301,7 @@ def test_clean_up_deletes_all_that_is_there_and_nothing_of_others(account: Accou
     listed = [
         words for words in ran.of("aws") if words[1] in {"list-queues", "describe-log-groups"}
     ]
-    assert all(any(one.endswith(PREFIX) for one in words) for words in listed)
+    assert all(any(argument.endswith(PREFIX) for argument in words) for words in listed)
 
 
 def test_clean_up_of_an_empty_account_deletes_nothing(account: Account) -> None:
@@ -302,7 +310,11 @@ def test_clean_up_of_an_empty_account_deletes_nothing(account: Account) -> None:
     ran = account.run("--yes", "clean-up")
 
     assert ran.code == 0, ran.errors
-    assert not [one for one in ran.commands if re.search(r"delete|detach|schedule", " ".join(one))]
+    assert not [
+        command
+        for command in ran.commands
+        if re.search(r"delete|detach|schedule", " ".join(command))
+    ]
 
 
 def test_a_list_that_fails_ends_the_clean_up(account: Account) -> None:
@@ -333,8 +345,8 @@ def test_the_values_of_an_alarm_are_those_of_its_own_expression(account: Account
     assert len(asked) == 2
     for options in asked:
         queries = json.loads(options["--metric-data-queries"])
-        assert [one["Id"] for one in queries] == ["watched", "a"]
-        assert all(one["ReturnData"] for one in queries)
+        assert [query["Id"] for query in queries] == ["watched", "a"]
+        assert all(query["ReturnData"] for query in queries)
 
 
 @pytest.mark.parametrize(
@@ -359,42 +371,47 @@ def test_a_start_that_nobody_can_mean_is_refused(
 
 def test_a_check_starts_only_for_a_person_who_types_the_word(account: Account) -> None:
     other = account.run("queues", typed="yes\n", on_terminal=True)
-    word = account.run("failed-deployment", typed="dlq-try\n", on_terminal=True)
+    accepted = account.run("failed-deployment", typed="dlq-try\n", on_terminal=True)
 
     assert_refused(other, "nothing was done")
-    assert word.code == 0
-    assert word.of("sam")
+    assert accepted.code == 0
+    assert accepted.of("sam")
 
 
 def assert_refused(ran: Ran, refusal: str) -> None:
     assert ran.code == 2
     assert {words[0] for words in ran.of("aws")} <= {"sts"}
-    assert {one[0] for one in ran.commands} <= {"aws"}
+    assert {command[0] for command in ran.commands} <= {"aws"}
     assert refusal in ran.errors
 
 
 def problem_of(words: list[str]) -> str | None:
     """Return why the AWS CLI would not take the command, if so."""
     service, command, *rest = words
-    given = {one for one in rest if one.startswith("--")}
+    given = {option for option in rest if option.startswith("--")}
+
     options = dict(pairwise(rest))
     if "--query" in options:
         jmespath.compile(options["--query"])
     given -= {"--query", "--output", "--max-items"}
-    known = OF_THE_CLI_ALONE.get((service, command))
-    if known is not None:
-        return str(given - known) if given - known else None
+
+    cli_options = OF_THE_CLI_ALONE.get((service, command))
+    if cli_options is not None:
+        return str(given - cli_options) if given - cli_options else None
+
     service = service.removesuffix("api")  # s3api
     if command == "wait":
         waiters = SESSION.get_waiter_model(service).waiter_names
-        return None if rest[0] in {xform_name(one, "-") for one in waiters} else "waiter"
-    known, required = options_of(service).get(command, (None, set[str]()))
-    if known is None:
+        return None if rest[0] in {xform_name(waiter, "-") for waiter in waiters} else "waiter"
+
+    cli_options, required = options_of(service).get(command, (None, set[str]()))
+    if cli_options is None:
         return "operation"
+
     if "--zip-file" in given:  # the CLI's name for one part of --code
         given = given - {"--zip-file"} | {"--code"}
-    if given - known or required - given:
-        return f"unknown: {given - known}, missing: {required - given}"
+    if given - cli_options or required - given:
+        return f"unknown: {given - cli_options}, missing: {required - given}"
     return None
 
 
@@ -402,14 +419,17 @@ def problem_of(words: list[str]) -> str | None:
 def options_of(service: str) -> dict[str, tuple[set[str], set[str]]]:
     """By command: the options that it has, and those that it requires."""
     model = SESSION.get_service_model(service)
-    shapes = {name: model.operation_model(name).input_shape for name in model.operation_names}
-    return {
-        xform_name(name, "-"): (
-            {f"--{xform_name(one, '-')}" for one in (shape.members if shape else ())},
-            {f"--{xform_name(one, '-')}" for one in (shape.required_members if shape else ())},
-        )
-        for name, shape in shapes.items()
-    }
+    options = {}
+    for operation in model.operation_names:
+        shape = model.operation_model(operation).input_shape
+        members = map(option_of, shape.members if shape else ())
+        required = map(option_of, shape.required_members if shape else ())
+        options[xform_name(operation, "-")] = (set(members), set(required))
+    return options
+
+
+def option_of(member: str) -> str:
+    return f"--{xform_name(member, '-')}"
 
 
 OF_THE_CLI_ALONE = {

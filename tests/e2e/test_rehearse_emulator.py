@@ -36,10 +36,10 @@ def test_verdicts_of_the_emulator_in_lambda_s_base_images(
     (tmp_path / "app.py").write_text(APP)
     archive = archived(tmp_path, [order(number) for number in range(5)])
     with (
-        socket.create_server(("127.0.0.1", 0)) as one,
+        socket.create_server(("127.0.0.1", 0)) as first,
         socket.create_server(("127.0.0.1", 0)) as other,
     ):
-        port, api_port = (server.getsockname()[1] for server in (one, other))
+        port, api_port = (server.getsockname()[1] for server in (first, other))
     command = [
         str(EMULATORS[0]),
         "--runtime-interface-emulator-address",
@@ -63,7 +63,7 @@ def test_verdicts_of_the_emulator_in_lambda_s_base_images(
             emulator.kill()
 
     outcomes = json.loads(capsys.readouterr().out)["outcomes"]
-    assert {(one["error_type"], *one["examples"]) for one in outcomes} == {
+    assert {(outcome["error_type"], *outcome["examples"]) for outcome in outcomes} == {
         ("batchItemFailures", "m-000"),
         ("KeyError", "m-001"),
         ("Timeout", "m-002"),

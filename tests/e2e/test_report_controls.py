@@ -14,6 +14,7 @@ def test_search_looks_through_what_came_from_messages(browser: Browser, write: W
         a_group(group_id="g-2", title="Second", count=2, leads=(a_lead(value="needle"),)),
         a_group(group_id="g-3", title="Third copy samples", count=1),
     )
+
     with opened(browser, write(some_findings(*groups))) as watched:
         page = watched.page
         for words, shown in (
@@ -25,6 +26,7 @@ def test_search_looks_through_what_came_from_messages(browser: Browser, write: W
         ):
             page.locator("#search").fill(words)
             expect(page.locator("details.group:visible h3")).to_have_text(shown)
+
         page.locator("#search").fill("nothing")
         expect(page.locator("#matches")).to_have_text("0 of 3 groups")
         page.get_by_role("button", name="Clear the filters").click()

@@ -95,8 +95,13 @@ def assert_fits_and_is_accessible(page: Page, widths: Iterable[int]) -> None:
         assert_fits(page, width)
         for scheme in _SCHEMES:
             page.emulate_media(color_scheme=scheme)
-            found = axe.run(page)
-            assert found.violations_count == 0, (page.url, width, scheme, found.generate_report())
+            results = axe.run(page)
+            assert results.violations_count == 0, (
+                page.url,
+                width,
+                scheme,
+                results.generate_report(),
+            )
             axe = Axe("")  # The page has axe's script by now.
 
 
