@@ -43,7 +43,7 @@ class EventSource:
         batch: list[Message] = []
         while room := min(10, self.batch_size - len(batch)):
             received = self.queue.receive(max_messages=room)
-            batch.extend(one for one in received if isinstance(one, Message))
+            batch.extend(message for message in received if isinstance(message, Message))
             # The model's queue has no more for now, or it would have filled the room.
             if len(received) < room:
                 break

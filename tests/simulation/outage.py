@@ -160,23 +160,29 @@ class Outage:
         self.rules = rules_for(self.policy.main_queue, self.MAX_RECEIVES)
         self.random = random.Random(scenario.seed)
         self.second = -scenario.before_seconds
+
         self.letters: list[Letter] = []
         self.failed_tries = 0
         self.held = 0
         self.alarms = 0
         self.replays: Counter[int] = Counter()
+
         self.limits: list[tuple[int, int | None]] = []
         self.open: dict[int, int] = {}
         self.waiting: dict[int, int] = {}
         self.deleted: Counter[int] = Counter()
+
         self.table = FakeBreaker() if scenario.has_table else FakeBreaker(faults=denied)
+
         self._main: defaultdict[int, list[int]] = defaultdict(list)
         self._dlq: defaultdict[int, list[int]] = defaultdict(list)
         self._working: defaultdict[int, list[int]] = defaultdict(list)
         self._in_work = 0
         self._in_dlq = 0
+
         self._seconds: list[int] = []
         self._ready: deque[int] = deque()
+
         self._replayer = self._make_replayer()
         self._produce()
 
@@ -241,6 +247,7 @@ class Outage:
         first_minute = self.rules.minute(int(request["StartTime"].timestamp()))
         minutes = range(first_minute, self._newest_minute(request["EndTime"]))
         published = [minute for minute in minutes if self._is_published(minute)]
+
         first = self.rules.minute(START - self.scenario.before_seconds)
         usual = 60 * self.scenario.rate * (1 - self.scenario.poison_share)
         # Rounded as a whole: fewer than one a minute are not none in an hour.
@@ -248,7 +255,9 @@ class Outage:
         deleted = {m: self.deleted[m] if m >= first else before[m] for m in published}
         if not self.scenario.has_zeros:
             deleted = {minute: count for minute, count in deleted.items() if count}
+
         series = {"deleted": deleted, "active": dict.fromkeys(published, 0)}
+
         results = [
             {
                 "Id": query,
@@ -266,7 +275,8 @@ class Outage:
         return min(on_time, late)
 
     def _is_published(self, minute: int) -> bool:
-        scenario, second = self.scenario, minute * 60 - START
+        scenario = self.scenario
+        second = minute * 60 - START
         begins, ends = scenario.unpublished
         is_within = scenario.has_history or second >= -scenario.before_seconds
         return scenario.is_metric_known and is_within and not begins <= second < ends
@@ -277,6 +287,7 @@ class Outage:
         while scenario.rate and second < scenario.outage_seconds + scenario.after_seconds:
             rate = scenario.rate if second <= 600 else scenario.rate_in_outage or scenario.rate
             second += self.random.expovariate(rate)
+
             chance = self.random.random()
             kind = "healthy"
             if chance < scenario.poison_share:
@@ -285,17 +296,22 @@ class Outage:
                 kind = "transient"
             elif scenario.tenant_share and chance > 1 - scenario.tenant_share:
                 kind = "tenant"
+
             share = scenario.traffic(int(second))
             if share >= 1 or self.random.random() < share:
                 self._send(int(second), kind)
+
         for _ in range(scenario.burst):
             self._send(self.random.randint(0, 59), "healthy")
         for _ in range(scenario.faulty):
             self._send(self.random.randint(0, 59), "faulty")
         for _ in range(scenario.refused):
             self._send(0, "refused")
+
         _, _, parked = self._queues
-        bodies = [str(index) for index, one in enumerate(self.letters) if one.kind == "refused"]
+        bodies = [
+            str(index) for index, letter in enumerate(self.letters) if letter.kind == "refused"
+        ]
         parked.refuses = dict.fromkeys(bodies, Refused("denied"))
 
     def _send(self, second: int, kind: str) -> None:
@@ -305,7 +321,7 @@ class Outage:
     def _put(self, queue: defaultdict[int, list[int]], second: int, index: int) -> None:
         if queue is self._dlq:
             second = -(-second // BATCH_SECONDS) * BATCH_SECONDS
-        if not any(second in one for one in (self._main, self._dlq, self._working)):
+        if not any(second in counts for counts in (self._main, self._dlq, self._working)):
             heapq.heappush(self._seconds, second)
         queue[second].append(index)
 
@@ -313,12 +329,14 @@ class Outage:
         scenario = self.scenario
         if not self._ready or not (works := scenario.works(self.second)):
             return
+
         room = len(self._ready)
         if scenario.capacity is not None:
             capacity = scenario.capacity * works
             room = min(room, int(capacity * (self.second + 1)) - int(capacity * self.second))
         if scenario.workers is not None:
             room = min(room, int(scenario.workers * works) - self._in_work)
+
         for _ in range(room):
             index = self._ready.popleft()
             letter = self.letters[index]
@@ -334,7 +352,8 @@ class Outage:
                 self._finish_try(index)
 
     def _finish_try(self, index: int) -> None:
-        scenario, letter = self.scenario, self.letters[index]
+        scenario = self.scenario
+        letter = self.letters[index]
         if self._succeeds(letter):
             letter.done = self.second
             self.deleted[self.rules.minute(self.now)] += 1
@@ -376,6 +395,7 @@ class Outage:
             else:
                 letter.looks += 1
                 self._put(self._dlq, self.second + DLQ_VISIBILITY_SECONDS, index)
+
         main, dlq, _ = self._queues
         for queue, sent in ((self._main, main.sent), (self._dlq, dlq.sent)):
             for entry in sent:
@@ -383,10 +403,12 @@ class Outage:
                 self.letters[index].entry = entry
                 self._put(queue, self.second + max(1, entry.delay_seconds or 0), index)
                 self.letters[index].is_held = queue is self._dlq
+
         for each in self._queues:
             each.sent.clear()
             each.calls.clear()
             each.visibility.clear()
+
         self._note(outcome)
 
     def _received(self, index: int) -> Message:

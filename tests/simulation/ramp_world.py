@@ -27,7 +27,12 @@ class RampWorld(Stack):
     """
 
     def __init__(
-        self, add_returns: Add, front: Front | None = None, *, is_fifo: bool = False, **known: int
+        self,
+        add_returns: Add,
+        front: Front | None = None,
+        *,
+        is_fifo: bool = False,
+        **settings: int,
     ) -> None:
         """Begin with empty queues, of which the function knows the limits *known*."""
         super().__init__(
@@ -39,7 +44,7 @@ class RampWorld(Stack):
             front=front,
         )
         self.add_returns = add_returns
-        self.count_returns(add_returns, **known)
+        self.count_returns(add_returns, **settings)
         self.fails: Callable[[Message], bool] = lambda _: False
         self.is_consuming = self.is_replaying = True
         self.handled: list[Message] = []
@@ -49,16 +54,17 @@ class RampWorld(Stack):
         self.step_seconds = 0.02
 
     def _consume(self, batch: Sequence[Message]) -> set[str]:
-        good = [one for one in batch if not self.fails(one)]
+        good = [message for message in batch if not self.fails(message)]
         self.handled += good
-        return {one.message_id for one in batch} - {one.message_id for one in good}
+        return {message.message_id for message in batch} - {message.message_id for message in good}
 
     def _replay(self, batch: Sequence[Message]) -> set[str]:
-        left, now = self.replay(batch), self.clock.time()
+        left = self.replay(batch)
+        now = self.clock.time()
         self.faults["missed"] += [now] * self.outcomes[-1].uncounted_returns
-        fates = [one.fate for one in self.outcomes[-1].outcomes]
-        self.faults["left"] += [now] * sum(isinstance(fate, Failed) for fate in fates)
-        return {one.message_id for one in batch} if self.loses_answer() else left
+        fates = [planned.fate for planned in self.outcomes[-1].outcomes]
+        self.faults["left"] += [now] * sum(isinstance(outcome, Failed) for outcome in fates)
+        return {message.message_id for message in batch} if self.loses_answer() else left
 
     def pass_time(self, seconds: float) -> None:
         """Let so many virtual seconds pass; in each step consumer and function poll once."""

@@ -44,6 +44,7 @@ class Stack:
         self.front = front or Front(SqsModel(VirtualClock(), seed=seed))
         self.model = self.front.model
         self.clock = cast("VirtualClock", self.model.clock)
+
         suffix, fifo = (".fifo", {"FifoQueue": "true"}) if is_fifo else ("", {})
         long_lived = {"MessageRetentionPeriod": str(FOURTEEN_DAYS), **fifo}
         self.parked = ModelQueue(self.front, f"parked{suffix}", **long_lived)
@@ -61,6 +62,7 @@ class Stack:
             RedrivePolicy=redrive_policy(self.dlq, max_receive_count),
             **fifo,
         )
+
         self.replayer = self._replayer(backoff, max_attempts, seed)
         self.outcomes: list[BatchOutcome] = []
         self.invocations_ms: list[tuple[int, int]] = []
@@ -85,7 +87,7 @@ class Stack:
             outcome = self.replayer.replay(batch, seconds_left)
         self.outcomes.append(outcome)
         response = outcome.to_partial_batch_response()
-        return {item["itemIdentifier"] for item in response["batchItemFailures"]}
+        return {failure["itemIdentifier"] for failure in response["batchItemFailures"]}
 
     def _deadline(self) -> Callable[[], float]:
         if self.budget_seconds is None:

@@ -192,19 +192,26 @@ def faulty_and_healthy(
         poison_share=share,
         transient_share=min(0.1, (1 - share) / 2),
     )
+
     until = scenario.outage_seconds + scenario.after_seconds
-    parked, waits = [], []
+    parked = []
+    waits = []
     for has_breaker in (True, False):
         world = Outage(replace(scenario, has_breaker=has_breaker)).run(until)
         assert len(low(world)) == 1 or not (scenario.outage_seconds and has_breaker)
-        early = [one for one in world.of("poison") if one.sent < until - int(3.5 * HOUR)]
-        parked.append(middle([one.parked - one.sent for one in early if one.parked is not None]))
+
+        early = [letter for letter in world.of("poison") if letter.sent < until - int(3.5 * HOUR)]
+        parked.append(
+            middle([letter.parked - letter.sent for letter in early if letter.parked is not None])
+        )
+
         outside = [
-            one.done - one.sent
-            for one in world.of("transient")
-            if one.done is not None and not -300 <= one.sent < scenario.outage_seconds + 300
+            letter.done - letter.sent
+            for letter in world.of("transient")
+            if letter.done is not None and not -300 <= letter.sent < scenario.outage_seconds + 300
         ]
         waits.append(sorted(outside)[95 * len(outside) // 100])
+
     return parked, waits
 
 
@@ -219,13 +226,14 @@ def test_a_slow_queue_of_which_a_quarter_is_faulty_is_limited_for_minutes_alone(
         Outage(replace(scenario, has_breaker=has)).run(60 * HOUR) for has in (True, False)
     ]
 
-    def waits(of: Outage, kind: str) -> list[int]:
-        ends = [(one.sent, one.done or one.parked) for one in of.of(kind)]
+    def waits(world: Outage, kind: str) -> list[int]:
+        ends = [(letter.sent, letter.done or letter.parked) for letter in world.of(kind)]
         return sorted(end - sent for sent, end in ends if end is not None)
 
     assert world.alarms <= 4
     assert middle(waits(world, "poison")) <= 1.05 * middle(waits(without, "poison"))
-    with_breaker, alone = waits(world, "transient"), waits(without, "transient")
+    with_breaker = waits(world, "transient")
+    alone = waits(without, "transient")
     assert with_breaker[95 * len(with_breaker) // 100] <= 1.1 * alone[95 * len(alone) // 100]
 
 
@@ -234,7 +242,7 @@ def test_nothing_but_faulty_messages_is_parked_half_a_day_later() -> None:
     world = Outage(Scenario(0, 0, faulty=20, after_seconds=0)).run()
 
     assert world.parked == 20
-    waits = [one.parked - one.sent for one in world.letters if one.parked is not None]
+    waits = [letter.parked - letter.sent for letter in world.letters if letter.parked is not None]
     assert 11 * HOUR <= middle(waits) <= 16 * HOUR
 
 
@@ -310,7 +318,7 @@ def test_on_fifo_with_three_groups_one_outage_is_one_alarm() -> None:
 
     def handle(batch: Sequence[Message]) -> set[str]:
         if stack.now_seconds() - began < 3 * HOUR:
-            return {one.message_id for one in batch}
+            return {message.message_id for message in batch}
         deleted[stack.now_seconds() // 60] += len(batch)
         return set()
 
@@ -327,7 +335,7 @@ def test_on_fifo_with_three_groups_one_outage_is_one_alarm() -> None:
         run(stack.model, sources, until_ms=stack.clock.now_ms() + 120_000)
     run(stack.model, sources)
 
-    low = [report.is_low for one in stack.outcomes for report in one.breakers.values()]
+    low = [report.is_low for outcome in stack.outcomes for report in outcome.breakers.values()]
     assert [on for on, _ in groupby(low)] == [False, True, False]
     assert sum(deleted.values()) == 3 * HOUR / 120
     assert stack.parked.queue.messages() == []

@@ -64,6 +64,7 @@ class TrialStack:
         self.sources = [stack.replay_source()]
         marked = {TRIAL_ATTRIBUTE: MessageAttribute("String", "0123456789abcdef").to_api()}
         self.send(stack.parked, REAL, MessageAttributes=marked)
+
         suffix = ".fifo" if is_fifo else ""
         settings = ReplaySettings.from_env(
             environment(
@@ -76,6 +77,7 @@ class TrialStack:
         trigger = TriggerFacts(
             "mapping", "Enabled", stack.dlq.arn, reports_batch_item_failures=True
         )
+
         self.installation = Installation(
             function_name=f"replay{suffix}",
             timeout_seconds=30,
@@ -117,14 +119,12 @@ class TrialStack:
     def tests_left(self) -> list[str]:
         """The bodies of all messages but the real one; each queue is read to its end."""
         self.pass_time(200)
-        bodies = [
-            message["Body"]
-            for queue in (self.stack.main, self.stack.dlq, self.stack.parked)
-            for _ in range(3)
-            for message in self.client.client.receive_message(
-                QueueUrl=queue.url, MaxNumberOfMessages=10
-            ).get("Messages", [])
-        ]
+        bodies = []
+        for queue in (self.stack.main, self.stack.dlq, self.stack.parked):
+            for _ in range(3):
+                client = self.client.client
+                answer = client.receive_message(QueueUrl=queue.url, MaxNumberOfMessages=10)
+                bodies += [message["Body"] for message in answer.get("Messages", [])]
         assert bodies.count(REAL) == 1
         return [body for body in bodies if body != REAL]
 
@@ -141,14 +141,16 @@ def way(*, is_fifo: bool = False) -> str:
 def test_the_consumer_has_to_fail_on_what_is_sent_through_it(*, has_failed: bool) -> None:
     world = TrialStack()
     world.sources.append(
-        EventSource(world.stack.main, lambda batch: {one.message_id for one in batch if has_failed})
+        EventSource(
+            world.stack.main, lambda batch: {message.message_id for message in batch if has_failed}
+        )
     )
 
     sent, arrived, *others = world.check(through_consumer=True)
 
     assert (sent.works, arrived.name) == (True, f"main → consumer → {way()}")
     assert arrived.works is has_failed
-    assert [one.works for one in others] == ([True, True] if has_failed else [None])
+    assert [consumer.works for consumer in others] == ([True, True] if has_failed else [None])
     assert [cause.subject for cause in arrived.causes] == ([] if has_failed else ["main"])
 
 
@@ -165,7 +167,8 @@ def test_message_is_parked_compared_and_deleted_and_no_other_is(*, is_fifo: bool
     assert world.tests_left() == []
 
 
-UNSENT, STAYS = [False], [True, False, True]
+UNSENT = [False]
+STAYS = [True, False, True]
 
 
 @pytest.mark.parametrize(
@@ -215,9 +218,9 @@ def test_copy_that_differs_from_the_wire_format_is_a_fault_of_the_function() -> 
     world = TrialStack()
     other = replace(world.installation, main=replace(world.installation.main, url="x"))
     attributes = {**other.main.attributes, "QueueArn": world.stack.main.arn + "-2"}
-    of = replace(other, main=replace(other.main, attributes=attributes))
+    changed = replace(other, main=replace(other.main, attributes=attributes))
 
-    compared = world.check(installation=of)[2]
+    compared = world.check(installation=changed)[2]
 
     assert compared.works is False
     assert "source queue is main, not main-2" in compared.causes[0].fault
@@ -267,7 +270,9 @@ def test_whatever_call_does_not_end_well_the_next_test_cleans_up_and_nothing_rea
 ) -> None:
     for at in range(1, calls_of_a_test(is_fifo=is_fifo) + 1):
         world = TrialStack(is_fifo=is_fifo)
-        world.client.at, world.client.error, world.client.is_done = at, error, is_done
+        world.client.at = at
+        world.client.error = error
+        world.client.is_done = is_done
         try:
             world.check()
         except Died:

@@ -149,8 +149,8 @@ UNKNOWN = {
 WORLDS = {**PAUSES, **TRAFFIC, **POISON, **UNKNOWN}
 NEVER = {
     # Without zeros: what is missing must not count as one.
-    **{f"{name}, no zeros": replace(one, has_zeros=False) for name, one in WORLDS.items()},
-    **{f"{name}, zeros": one for name, one in UNKNOWN.items()},
+    **{f"{name}, no zeros": replace(world, has_zeros=False) for name, world in WORLDS.items()},
+    **{f"{name}, zeros": world for name, world in UNKNOWN.items()},
 }
 
 
@@ -163,6 +163,6 @@ def test_no_limit_where_the_consumer_works_or_nothing_says_that_it_does_not(name
     without = Outage(replace(scenario, has_breaker=False)).run(until)
 
     assert world.limits == []
-    fates = [[(one.done, one.parked) for one in each.letters] for each in (world, without)]
+    fates = [[(letter.done, letter.parked) for letter in each.letters] for each in (world, without)]
     assert fates[0] == fates[1]
     assert any(letter.was_replayed for letter in world.letters)

@@ -28,7 +28,8 @@ def replays_by_minute(gathered: int, paused_seconds: int, *, is_limited: bool) -
     most. Each is processed when it is replayed.
     """
     table = FakeBreaker()
-    second, draws = 0, random.Random(7)
+    second = 0
+    draws = random.Random(7)
     if is_limited:
         table.update(BreakerView({}, START).after_pause(gathered, paused_seconds))
 
@@ -59,7 +60,9 @@ def replays_by_minute(gathered: int, paused_seconds: int, *, is_limited: bool) -
         waiting = due.pop(second)
         for start in range(0, len(waiting), BATCH):
             outcome = made.replay(waiting[start : start + BATCH], forever)
-            replays[second // 60] += sum(isinstance(one.fate, Replay) for one in outcome.outcomes)
+            replays[second // 60] += sum(
+                isinstance(planned.fate, Replay) for planned in outcome.outcomes
+            )
         for entry in dlq.sent:
             back = second + max(1, entry.delay_seconds or 0)
             due[back].append(held(entry, second))

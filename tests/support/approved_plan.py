@@ -51,15 +51,18 @@ def planned(
         chosen: the ids of the messages that *where* selects; None without a condition.
     """
     rows = [row for row in _messages(archive) if chosen is None or row["message_id"] in chosen]
-    told = ("body", "parked_reason", "error_type", "error_message", "error_code")
-    signatures = [signature_of(*(row[name] for name in told)) for row in rows]
+    columns = ("body", "parked_reason", "error_type", "error_message", "error_code")
+    signatures = [signature_of(*(row[name] for name in columns)) for row in rows]
     for row, signature in zip(rows, signatures, strict=True):
         row["group_id"] = signature.group_id
+
     counts = Counter(signatures)
-    groups = [
-        PlannedGroup(one.group_id, short_title(one.text), counts[one], Action.LEAVE)
-        for one in sorted(counts, key=lambda one: (-counts[one], one.group_id))
-    ]
+    groups = []
+    for signature, count in counts.items():
+        title = short_title(signature.text)
+        groups.append(PlannedGroup(signature.group_id, title, count, Action.LEAVE))
+    groups.sort(key=lambda group: (-group.count, group.group_id))
+
     plan_id = new_id(time.time())
     folder = f"reports/{plan_id}"
     snapshot = Snapshot(
@@ -68,6 +71,7 @@ def planned(
         write_plan_table(archive, f"{folder}/messages.parquet", rows),
         where,
     )
+
     text = plan_text(Plan(plan_id, archive.root, snapshot, tuple(groups)))
     archive.write(f"{folder}/plan.yaml", text.encode())
     return str(approve(Path(archive.root, folder, "plan.yaml"), action))
@@ -86,7 +90,8 @@ def numbered_by_the_rule(rows: Sequence[Row], messages: int) -> list[Row]:
     """Add ``unit`` and ``position`` as the docstrings of ``message_table`` say."""
     in_order = [row for row in rows if row["message_group_id"] is not None]
     others = [row for row in rows if row["message_group_id"] is None]
-    numbered, counts = [{**row, "unit": None, "position": None} for row in others], Counter[str]()
+    numbered = [{**row, "unit": None, "position": None} for row in others]
+    counts = Counter[str]()
     for row in sorted(in_order, key=_order):
         share = crc32(row["message_group_id"].encode()) % max(1, min(64, messages // 1000))
         unit = f"in-order-{share:02d}"

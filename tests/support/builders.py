@@ -21,7 +21,8 @@ ACCOUNT = "123456789012"
 REGION = "us-east-1"
 NOW = 1_700_000_000
 BODY = '{"order": 1}'
-MAIN, MAIN_FIFO = QueueAddress(ACCOUNT, "main"), QueueAddress(ACCOUNT, "main.fifo")
+MAIN = QueueAddress(ACCOUNT, "main")
+MAIN_FIFO = QueueAddress(ACCOUNT, "main.fifo")
 
 
 def queue_url(name: str) -> str:
@@ -141,9 +142,11 @@ def _md5(body: str) -> str:
 
 
 def _lambda_attribute(attribute: MessageAttribute) -> dict[str, Any]:
-    kind, value = "stringValue", attribute.value
+    kind = "stringValue"
+    value = attribute.value
     if isinstance(value, bytes):
-        kind, value = "binaryValue", base64.b64encode(value).decode()
+        kind = "binaryValue"
+        value = base64.b64encode(value).decode()
     return {
         kind: value,
         "stringListValues": [],
@@ -202,7 +205,8 @@ class StuckQueue(FakeQueue):
 
     def __init__(self, url: str = queue_url("main")) -> None:
         super().__init__(url)
-        self.entered, self.released = threading.Event(), threading.Event()
+        self.entered = threading.Event()
+        self.released = threading.Event()
 
     def send(self, entries: Sequence[SendEntry]) -> list[SendResult]:
         self._wait()

@@ -14,15 +14,15 @@ def resolved(chunks: Chunks, states: Mapping[str, str], in_doubt: str, *, is_fif
     work = []
     for unit, chunk, items in chunks:
         of_chunk = []
-        for item in items:
-            word = _disposition(states.get(item.message_id), in_doubt)
-            group = item.message.message_group_id if is_fifo else item.message_id
-            if word is Disposition.SEND and group in blocked:
-                word = Disposition.WAITS
-            if word.blocks_group:
+        for requested in items:
+            disposition = _disposition(states.get(requested.message_id), in_doubt)
+            group = requested.message.message_group_id if is_fifo else requested.message_id
+            if disposition is Disposition.SEND and group in blocked:
+                disposition = Disposition.WAITS
+            if disposition.blocks_group:
                 blocked.add(group)
-            if word in WORK:
-                of_chunk.append(item)
+            if disposition in WORK:
+                of_chunk.append(requested)
         work.append((unit, chunk, of_chunk))
     return work
 

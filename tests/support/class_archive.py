@@ -31,18 +31,23 @@ def main(target: Path) -> None:
         AWS_ENDPOINT_URL_STS="http://127.0.0.1:1",
         SPARK_SUBMIT_OPTS=f"{JVM_OPTIONS} -XX:ArchiveClassesAtExit={target} -Xlog:disable",
     )
+
     with TemporaryDirectory() as folder, serve_in_thread() as world:
         os.environ["AWS_ENDPOINT_URL"] = world.url
         session = get_session()
         session.conf.set("spark.sql.codegen.wholeStage", "false")
+
         archive = archive_of(Path(folder), [parked(number) for number in range(20)])
         client = boto3.client("sqs", region_name="us-east-1")
         queue = SqsQueue(client, client.create_queue(QueueName="main")["QueueUrl"])
+
         engine = SparkEngine(session)
         analyzed(engine, archive)
         executed(engine, archive, planned(archive), queue.url)
+
         gateway: Any = session.sparkContext._gateway  # noqa: SLF001 - pyspark has no other way
         end_session()
+
     # The JVM writes the archive as it ends.
     gateway.proc.stdin.close()
     gateway.proc.wait()

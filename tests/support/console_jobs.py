@@ -69,10 +69,10 @@ class DeadJobs:
         if answer is not None:
             job.folder.joinpath("answer").write_text(json.dumps(answer))
         job.folder.joinpath("errors").write_text(errors)
-        while (found := self.jobs.get(job.job_id)) and found.is_running:
+        while (current := self.jobs.get(job.job_id)) and current.is_running:
             time.sleep(0.01)
-        assert found
-        return found
+        assert current
+        return current
 
     def page(self, job: Job) -> str:
         answer = self.browser.get(f"/jobs/{job.job_id}")
@@ -91,8 +91,14 @@ class DeadJobs:
         return ["redrive", *place, "--parked-queue-url", PARKED, *what]
 
 
-def a_problem(text: str, word: str = "edit_failed") -> dict[str, Any]:
-    return {"group_id": "", "disposition": word, "count": 2, "detail": text, "examples": [text]}
+def a_problem(text: str, disposition: str = "edit_failed") -> dict[str, Any]:
+    return {
+        "group_id": "",
+        "disposition": disposition,
+        "count": 2,
+        "detail": text,
+        "examples": [text],
+    }
 
 
 def redrive_answer(world: DeadJobs, counts: Mapping[str, int] | None = None, **more: Any) -> Any:

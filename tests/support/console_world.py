@@ -52,9 +52,9 @@ DRAIN = "20251120T100000Z-000001"
 def a_dead_letter(number: int, body: str | None = None, **context: Any) -> Message:
     """One parked copy; *context* goes into its ``sqs-dlq-context``."""
     fields = {"v": 1, "id": f"first-{number}", "t0": 1_763_600_000 + number, "src": "orders"}
-    said = {"reason": "attempts_exhausted", "error": {"type": "KeyError", "message": "'vat'"}}
+    failure = {"reason": "attempts_exhausted", "error": {"type": "KeyError", "message": "'vat'"}}
     body = json.dumps({"order": {"id": number, "zip": "1011"}}) if body is None else body
-    ours = text(json.dumps({**fields, "h": body_digest(body), **said, **context}))
+    ours = text(json.dumps({**fields, "h": body_digest(body), **failure, **context}))
     made = message(
         f"m-{number:04}",
         body,
@@ -68,13 +68,14 @@ def a_dead_letter(number: int, body: str | None = None, **context: Any) -> Messa
 def archive_with(folder: Path, messages: Sequence[Message], files: int = 1) -> Archive:
     """Write one drain of these messages, and the plan that leaves them all, with its report."""
     archive = open_archive(str(folder / "archive"), creates=True)
-    rows = [to_row(one, queue_url("parked"), NOW) for one in messages]
+    rows = [to_row(message, queue_url("parked"), NOW) for message in messages]
     for number in range(files):
         write_messages(archive, DRAIN, number, rows[number::files])
     plan_path = Path(planned(archive, "leave"))
     plan = read_plan(plan_path.read_text())
     groups = [
-        a_group(group_id=one.group_id, title=one.title, count=one.count) for one in plan.groups
+        a_group(group_id=group.group_id, title=group.title, count=group.count)
+        for group in plan.groups
     ]
     write_report(archive, plan.plan_id, groups)
     return archive
@@ -93,16 +94,19 @@ def archive_from(
     """
     archive = open_archive(str(folder / "archive"), creates=True)
     groups = [
-        one if is_group_id(one.group_id) else replace(one, group_id=f"g-{place:010x}")
-        for place, one in enumerate(findings.groups)
+        group if is_group_id(group.group_id) else replace(group, group_id=f"g-{place:010x}")
+        for place, group in enumerate(findings.groups)
     ]
+
     letters = [
         a_dead_letter(place * each + number, bodies(place, number))
         for place, _ in enumerate(groups)
         for number in range(each)
     ]
-    rows = [to_row(one, queue_url("parked"), NOW) for one in letters]
+
+    rows = [to_row(letter, queue_url("parked"), NOW) for letter in letters]
     path = write_messages(archive, DRAIN, 0, rows)
+
     plan_id = "20251120T103000Z-4f2a00"
     report = f"reports/{plan_id}"
     of_plan = [
@@ -110,12 +114,17 @@ def archive_from(
         for place, row in enumerate(rows)
     ]
     table = write_plan_table(archive, f"{report}/messages.parquet", of_plan)
-    left = (PlannedGroup(one.group_id, one.title, one.count, Action.LEAVE) for one in groups)
+
+    left = (
+        PlannedGroup(group.group_id, group.title, group.count, Action.LEAVE) for group in groups
+    )
     plan = Plan(plan_id, archive.root, Snapshot((DRAIN,), len(rows), table), tuple(left))
     archive.write(f"{report}/plan.yaml", plan_text(plan).encode())
+
     ours: dict[str, Any] = {"plan_id": plan_id, "archive": archive.root, "where": None}
     findings = replace(findings, groups=tuple(groups), **ours)
     archive.write(f"{report}/summary.json", summary_json(findings).encode())
+
     return archive
 
 
@@ -127,10 +136,10 @@ def hostile_archive(folder: Path) -> Archive:
         return texts[(place + number) % len(texts)].encode("utf-8", "replace").decode() or "x"
 
     archive = archive_from(folder, hostile_findings(), body, each=10)
-    for place, one in enumerate(plan_of(archive).groups):
+    for place, group in enumerate(plan_of(archive).groups):
         text = texts[place].encode("utf-8", "replace").decode()
-        said = Statement(NOW, text[:80], action=text[:80], plan_id=text[:80], text=text)
-        add_statement(archive, one.group_id, said)
+        statement = Statement(NOW, text[:80], action=text[:80], plan_id=text[:80], text=text)
+        add_statement(archive, group.group_id, statement)
     return archive
 
 
@@ -154,7 +163,7 @@ def assert_page(name: str, page: str, archive: Archive) -> None:
     """
     main = re.search("<main.*</main>", page, re.DOTALL)
     text = "\n".join(PageOutline(main[0] if main else page).lines)
-    for pattern, word in (
+    for pattern, description in (
         (re.escape(actor()), "ME"),
         (r"(?<= after )\d+ s\b", "N s"),
         (re.escape(archive.root), "ARCHIVE"),
@@ -164,7 +173,7 @@ def assert_page(name: str, page: str, archive: Archive) -> None:
         (r"\b20\d\d-\d\d-\d\d( \d\d:\d\d(:\d\d)?)?", "TIME"),
         (r"\b[0-9a-f]{64}\b", "SHA256"),
     ):
-        text = re.sub(pattern, word, text)
+        text = re.sub(pattern, description, text)
     assert_stored("console", name, text)
 
 

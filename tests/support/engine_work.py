@@ -14,7 +14,8 @@ from dlq.engine import CHANGE, CHANGES, GROUP_ID
 from dlq.errors import ArchiveError, InputError
 
 NUMBERS = pa.schema({"number": pa.int64()})
-TASK, POSITION = "task", "position"
+TASK = "task"
+POSITION = "position"
 GROUPS = ("g-0", "it's g-1", "g-2", None)
 
 _ADDED: dict[str, Any] = {GROUP_ID: pa.string(), TASK: pa.int32(), POSITION: pa.int64()}
@@ -50,7 +51,10 @@ class Grouping:
     def add(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Add the three columns."""
         for batch in batches:
-            digests = [zlib.crc32(str(one).encode()) for one in batch["message_id"].to_pylist()]
+            digests = [
+                zlib.crc32(str(message_id).encode())
+                for message_id in batch["message_id"].to_pylist()
+            ]
             values: dict[str, Any] = {
                 GROUP_ID: [GROUPS[digest % len(GROUPS)] for digest in digests],
                 TASK: [digest // 7 % self.tasks for digest in digests],
@@ -69,8 +73,8 @@ def described(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = []
         for row in batch.to_pylist():
             digest = hashlib.sha256(row["body"].encode()).hexdigest()
-            known = {name: row[name] for name in (TASK, "message_id", CHANGES)}
-            rows.append({**known, "place": place, "body_digest": digest})
+            described_row = {name: row[name] for name in (TASK, "message_id", CHANGES)}
+            rows.append({**described_row, "place": place, "body_digest": digest})
             place += 1
         yield pa.RecordBatch.from_pylist(rows, schema=DESCRIBED)
 

@@ -119,6 +119,7 @@ class Traffic:
         person = f"{tenant}-{chance.choice(('ann', 'ben', 'cem', 'dot'))}"
         owner = {"login": tenant, "id": 1000 + TENANTS.index(tenant), "url": f"https://x/{tenant}"}
         sender = {"login": person, "url": f"https://x/{person}", "type": "User", "is_admin": False}
+
         body = {
             "action": ACTIONS[NOUNS.index(noun) % len(ACTIONS)],
             noun: _content(noun, chance),
@@ -129,6 +130,7 @@ class Traffic:
             "region": chance.choices(("eu", "us", "ap"), (70, 20, 10))[0],
             "shard": min(int(chance.expovariate(0.7)), 15),
         }
+
         optional: Json = {
             "organization": {"login": tenant, "id": owner["id"]},
             "installation": {"id": 1900 + TENANTS.index(tenant)},
@@ -136,11 +138,13 @@ class Traffic:
         }
         kind = NOUNS.index(noun)
         body |= {name: part for bit, (name, part) in enumerate(optional.items()) if kind >> bit & 1}
+
         attributes = {
             "trace": f"{chance.getrandbits(64):016x}",
             "schema": chance.choices(("3", "4"), (70, 30))[0],
             "consumer": f"worker-{chance.randrange(6)}",
         }
+
         return Delivery(tenant, body, attributes)
 
 
@@ -196,30 +200,33 @@ _TENANT = (
 
 FAULTS = (
     Fault(
-        "field missing", ("order",), lambda one: one.body.pop("number"), ("body.number is missing",)
+        "field missing",
+        ("order",),
+        lambda event: event.body.pop("number"),
+        ("body.number is missing",),
     ),
     Fault(
         "field missing inside",
         ("stock",),
-        lambda one: one.body["shop"]["owner"].pop("url"),
+        lambda event: event.body["shop"]["owner"].pop("url"),
         ("body.shop.owner.url is missing",),
     ),
     Fault(
         "new kind",
         ("coupon",),
-        lambda one: one.body.update(action="archived"),
+        lambda event: event.body.update(action="archived"),
         ("body.action = archived",),
     ),
     Fault(
         "new value",
         ("payment",),
-        lambda one: one.body["sender"].update(type="Robot"),
+        lambda event: event.body["sender"].update(type="Robot"),
         ("body.sender.type = Robot",),
     ),
     Fault(
         "tenant's bad field",
         ("parcel", "return"),
-        lambda one: one.body.update(sender="n/a"),
+        lambda event: event.body.update(sender="n/a"),
         _TENANT,
         _is_of_globex,
     ),
@@ -229,6 +236,6 @@ FAULTS = (
         ("price", "supplier"),
         lambda _: None,
         ("body.region = ap",),
-        lambda one: bool(one.body["region"] == "ap"),
+        lambda event: bool(event.body["region"] == "ap"),
     ),
 )

@@ -56,4 +56,4 @@ class FakeFailureTable:
 
     @property
     def ids(self) -> list[list[str]]:
-        return [[one.message_id for one in call] for call in self.calls]
+        return [[failure.message_id for failure in call] for call in self.calls]

@@ -103,6 +103,12 @@ def some_findings(*groups: GroupFinding, **changes: Any) -> Findings:
         FIRST_BUCKET + timedelta(seconds=BUCKET_SECONDS * number) for number in range(BUCKETS)
     )
     buckets = len(changes.get("bucket_starts", starts))
+    filled = []
+    for group in groups:
+        share = group.count / total if total else 0.0
+        missing = [0] * (buckets - len(group.arrivals))
+        filled.append(replace(group, share=share, arrivals=(*group.arrivals, *missing)))
+
     findings = Findings(
         plan_id="20251120T103000-4f2a",
         archive="archive",
@@ -111,16 +117,10 @@ def some_findings(*groups: GroupFinding, **changes: Any) -> Findings:
         messages=total,
         bucket_starts=starts,
         bucket_seconds=BUCKET_SECONDS,
-        groups=tuple(
-            replace(
-                one,
-                share=one.count / total if total else 0.0,
-                arrivals=(*one.arrivals, *[0] * (buckets - len(one.arrivals))),
-            )
-            for one in groups
-        ),
+        groups=tuple(filled),
         where=None,
     )
+
     return replace(findings, **changes)
 
 
@@ -128,22 +128,21 @@ def many_findings(number: int) -> Findings:
     """As many groups as an analysis lists at most, each with everything a group can have."""
     chance = random.Random(7)
     body = json.dumps({"order": "x" * 300, "lines": [{"sku": str(n), "n": n} for n in range(20)]})
-    groups = [
-        a_group(
+    groups = []
+    for place in range(number):
+        value = f"v{place}"
+        condition = f"body LIKE '%v{place}%'"
+        group = a_group(
             group_id=f"g-{place:010x}",
             title=f"ValidationError {place}: field <text> must be one of <text>, not <text>",
             count=(number - place) * 10,
             arrivals=tuple(chance.choice((0, 0, 1, 3, 9)) for _ in range(BUCKETS)),
             leads=tuple(
-                a_lead(
-                    field=f"body.field_{n}", value=f"v{place}", condition=f"body LIKE '%v{place}%'"
-                )
-                for n in range(5)
+                a_lead(field=f"body.field_{n}", value=value, condition=condition) for n in range(5)
             ),
             samples=tuple(a_sample(message_id=f"m-{place}-{n}", body=body) for n in range(5)),
         )
-        for place in range(number)
-    ]
+        groups.append(group)
     return some_findings(*groups)
 
 
@@ -178,23 +177,25 @@ def _hostile_group(texts: Iterator[str], place: int) -> GroupFinding:
         note=next(texts),
         reasons={next(texts): 1 for _ in range(20)},
         sources={next(texts): 1 for _ in range(20)},
-        leads=tuple(
-            a_lead(
-                field=next(texts),
-                value=next(texts),
-                condition=next(texts),
-                compared_with=next(texts),
-                synonyms=(Synonym(next(texts), next(texts)),),
-            )
-            for _ in range(3)
-        ),
-        samples=tuple(
-            a_sample(
-                message_id=next(texts),
-                body=next(texts),
-                sent_at=None,
-                attributes={next(texts): next(texts) for _ in range(4)},
-            )
-            for _ in range(4)
-        ),
+        leads=tuple(_hostile_lead(texts) for _ in range(3)),
+        samples=tuple(_hostile_sample(texts) for _ in range(4)),
+    )
+
+
+def _hostile_lead(texts: Iterator[str]) -> Lead:
+    return a_lead(
+        field=next(texts),
+        value=next(texts),
+        condition=next(texts),
+        compared_with=next(texts),
+        synonyms=(Synonym(next(texts), next(texts)),),
+    )
+
+
+def _hostile_sample(texts: Iterator[str]) -> Sample:
+    return a_sample(
+        message_id=next(texts),
+        body=next(texts),
+        sent_at=None,
+        attributes={next(texts): next(texts) for _ in range(4)},
     )

@@ -24,7 +24,7 @@ def assert_stored(file: str, name: str, text: str) -> None:
     stored = stored_texts(file)
     if os.environ.get("SNAPSHOT"):
         stored[name] = text
-        sections = (f"=== {one}\n{stored[one]}\n" for one in sorted(stored))
+        sections = (f"=== {name}\n{stored[name]}\n" for name in sorted(stored))
         path.write_text("".join(sections), encoding="utf-8")
     assert text == stored.get(name), f"{path.name}: {name}"
 
@@ -34,7 +34,7 @@ def stored_texts(file: str) -> dict[str, str]:
     path = _FOLDER / f"{file}.txt"
     content = path.read_text(encoding="utf-8") if path.exists() else ""
     parts = re.split(r"^=== (.+)\n", content, flags=re.MULTILINE)[1:]
-    return {one: text[:-1] for one, text in zip(parts[::2], parts[1::2], strict=True)}
+    return {name: text[:-1] for name, text in zip(parts[::2], parts[1::2], strict=True)}
 
 
 def stored_rows(file: str, table: Iterable[str]) -> pytest.MarkDecorator:

@@ -42,7 +42,9 @@ class Failure:
 def incident_findings() -> Findings:
     """One region's payments time out, and there is the usual rest."""
     chance = random.Random(20251120)
-    groups = sorted((_group(chance, one) for one in _FAILURES), key=lambda group: -group.count)
+    groups = sorted(
+        (_group(chance, failure) for failure in _FAILURES), key=lambda group: -group.count
+    )
     return some_findings(
         *groups,
         archive="s3://shop-dead-letters/orders",
@@ -54,11 +56,13 @@ def _group(chance: random.Random, failure: Failure) -> GroupFinding:
     weights = [
         max(0.0, failure.curve(n / BUCKETS)) * chance.uniform(0.75, 1.25) for n in range(BUCKETS)
     ]
+
     arrivals = Counter(chance.choices(range(BUCKETS), weights, k=failure.size))
     first, last = (
         FIRST_BUCKET + timedelta(seconds=BUCKET_SECONDS * place)
         for place in (min(arrivals), max(arrivals))
     )
+
     body = json.dumps(failure.body) if failure.body else ""
     return a_group(
         group_id=f"g-{chance.randrange(16**10):010x}",

@@ -36,7 +36,7 @@ def arn(name: str) -> str:
     return f"arn:aws:sqs:{REGION}:123456789012:{name}"
 
 
-def _make_function(name: str, of: str, timeout_seconds: int, **variables: str) -> str:
+def _make_function(name: str, queue: str, timeout_seconds: int, **variables: str) -> str:
     """Make a Lambda function behind the queue *of*; return its ARN."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
@@ -51,7 +51,9 @@ def _make_function(name: str, of: str, timeout_seconds: int, **variables: str) -
         Environment={"Variables": variables},
     )
     client("lambda").create_event_source_mapping(
-        FunctionName=name, EventSourceArn=arn(of), FunctionResponseTypes=["ReportBatchItemFailures"]
+        FunctionName=name,
+        EventSourceArn=arn(queue),
+        FunctionResponseTypes=["ReportBatchItemFailures"],
     )
     return str(made["FunctionArn"])
 
@@ -64,8 +66,10 @@ def make_installation(*others: str) -> str:
     parked = make_queue("parked")
     dlq = make_queue("dlq", arn("parked"), 1000)
     main_queue = make_queue("main", arn("dlq"), MessageRetentionPeriod=str(4 * _DAY))
+
     trust = {"Version": "2012-10-17", "Statement": []}
     client("iam").create_role(RoleName="r", AssumeRolePolicyDocument=json.dumps(trust))
+
     function_arn = _make_function(
         "replay",
         "dlq",
@@ -78,6 +82,7 @@ def make_installation(*others: str) -> str:
         BACKOFF_RATE="10",
         BACKOFF_CAP_SECONDS="900",
     )
+
     make_stack(
         STACK,
         ReplayFunctionArn=function_arn,
@@ -91,9 +96,9 @@ def make_installation(*others: str) -> str:
     return STACK
 
 
-def make_consumer(name: str, timeout_seconds: int, of: str = "main") -> None:
+def make_consumer(name: str, timeout_seconds: int, queue: str = "main") -> None:
     """Have a Lambda function consume the queue *of*."""
-    _make_function(name, of, timeout_seconds)
+    _make_function(name, queue, timeout_seconds)
 
 
 def make_stack(name: str, **outputs: str) -> None:

@@ -17,6 +17,7 @@ from dlq.cli.verb import PROGRESS
 
 def pretend(words: Sequence[str]) -> int:
     what, *more = words
+
     if what == "exit":
         return int(more[0])
     if what == "print":
@@ -24,12 +25,14 @@ def pretend(words: Sequence[str]) -> int:
         print("dlq: a fault", file=sys.stderr)  # noqa: T201
         os.write(2, b"as a child does")
         return 0
+
     if what == "alone":
         return _be_alone(Path(more[0]))
     if what == "break":
         raise ValueError("a bug")
     if what == "die":
         os.kill(os.getpid(), signal.SIGKILL)
+
     progress = PROGRESS.get()
     assert progress
     with progress("sleeping", lambda: "1 of 4 messages, 1/s"):

@@ -62,6 +62,7 @@ def tries(draw: st.DrawFn) -> Try:
     plan_id, run_id = draw(st.sampled_from(RUNS))
     ids = draw(st.lists(st.integers(0, 12).map("m-{}".format), unique=True, max_size=8))
     age = draw(st.sampled_from(AGES))
+
     claim = Claim(
         who=draw(texts),
         reason=draw(texts),
@@ -74,12 +75,16 @@ def tries(draw: st.DrawFn) -> Try:
         lock=draw(st.sampled_from((0, 1, 2, 10, 123_456))),
         drain_ids=tuple(draw(texts) for _ in ids),
     )
-    settled_at = timestamp(NOW - draw(st.sampled_from([one for one in AGES if one <= age])))
+
+    settled_at = timestamp(
+        NOW - draw(st.sampled_from([known_age for known_age in AGES if known_age <= age]))
+    )
     results = tuple(
-        Result(one, draw(st.sampled_from(OUTCOMES)), settled_at, draw(texts), draw(texts))
-        for one in ids
+        Result(message_id, draw(st.sampled_from(OUTCOMES)), settled_at, draw(texts), draw(texts))
+        for message_id in ids
         if draw(st.integers(0, 4))
     )
+
     maybe = st.sampled_from([results, None])
     return Try(plan_id, run_id, claim, draw(maybe), draw(maybe))
 
@@ -162,19 +167,27 @@ def settle(
     **more: str,
 ) -> None:
     """Write what a run did with these messages, as a chunk of its own; *more* is of the results."""
-    ledger, at = begin(archive, plan_id, run_id, seconds=seconds), timestamp(seconds)
+    ledger = begin(archive, plan_id, run_id, seconds=seconds)
+    at = timestamp(seconds)
     unit = f"unit-{len(archive.list('ledger'))}"
     claim = Claim("me@here", "why", "https://q", at, tuple(outcomes), lock=lock)
     assert ledger.claim(unit, 0, claim)
-    ledger.record(unit, 0, [Result(one, word, at, **more) for one, word in outcomes.items()])
+    ledger.record(
+        unit,
+        0,
+        [
+            Result(message_id, disposition, at, **more)
+            for message_id, disposition in outcomes.items()
+        ],
+    )
 
 
 def write(archive: Archive, made: Sequence[Try], first_chunk: int = 1) -> None:
-    for chunk, one in enumerate(made, first_chunk):
-        ledger = begin(archive, one.plan_id, one.run_id)
-        assert ledger.claim("g-1", chunk, one.claim)
-        if one.results is not None:
-            ledger.record("g-1", chunk, one.results)
+    for chunk, claim in enumerate(made, first_chunk):
+        ledger = begin(archive, claim.plan_id, claim.run_id)
+        assert ledger.claim("g-1", chunk, claim.claim)
+        if claim.results is not None:
+            ledger.record("g-1", chunk, claim.results)
 
 
 def attempts_of(archive: Archive, plan_id: str | None = None) -> list[Attempt]:

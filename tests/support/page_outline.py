@@ -46,7 +46,7 @@ class PageOutline(HTMLParser):
         self._open: list[str] = []
         self.feed(page)
         self.close()
-        self.lines = [line for one in self.lines if (line := " ".join(one.split()))]
+        self.lines = [line for raw_line in self.lines if (line := " ".join(raw_line.split()))]
 
     def updatepos(self, i: int, j: int) -> int:
         """Count no lines: nobody asks for positions, and counting takes a tenth of the time."""

@@ -33,7 +33,7 @@ def archived(folder: Path, messages: Sequence[Message], parked: str = "parked") 
     """Write messages as a drain of the queue *parked* would have left them."""
     archive = open_archive(str(folder / "archive"), creates=True)
     drained_at = datetime.fromtimestamp(NOW, UTC)
-    rows = [to_row(one, queue_url(parked), drained_at) for one in messages]
+    rows = [to_row(message, queue_url(parked), drained_at) for message in messages]
     # Of two files, so that the order of a plan is not that of one file.
     for part in (rows[::2], rows[1::2]):
         if part:

@@ -47,7 +47,9 @@ class Family:
     def alive(self) -> list[Process]:
         """Who lives; what has ended and was not waited for does not."""
         mark = f"{_NAME}={self.tag}".encode()
-        return [one for folder in Path("/proc").glob("[0-9]*") if (one := _read(folder, mark))]
+        return [
+            process for folder in Path("/proc").glob("[0-9]*") if (process := _read(folder, mark))
+        ]
 
     def kill(self) -> None:
         """End every process, also those that others start meanwhile."""
@@ -58,9 +60,9 @@ class Family:
 
 def send_signal(number: signal.Signals, processes: Iterable[Process]) -> None:
     """Signal each; who is gone already does not mind."""
-    for one in processes:
+    for process in processes:
         with suppress(ProcessLookupError):
-            os.kill(one.pid, number)
+            os.kill(process.pid, number)
 
 
 def _read(folder: Path, mark: bytes) -> Process | None:

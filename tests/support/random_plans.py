@@ -69,25 +69,35 @@ def random_plans(seed: int, number: int) -> RandomPlans:
     For that their message groups and their groups of failures have names of their own.
     """
     random = Random(seed)
-    rows, elsewhere, states = list[Row](), list[Row](), list[Row]()
-    actions, stopped = dict[str, str](), list[str]()
+    rows = list[Row]()
+    elsewhere = list[Row]()
+    states = list[Row]()
+    actions = dict[str, str]()
+    stopped = list[str]()
+
     for plan in range(number):
         groups = [f"s-{plan}-{n}" for n in range(random.randint(1, 3))]
-        actions |= {one: random.choice(_ACTIONS) for one in groups if random.random() < 0.9}
-        stopped += [one for one in groups if random.random() < 0.1]
+        actions |= {
+            group_id: random.choice(_ACTIONS) for group_id in groups if random.random() < 0.9
+        }
+        stopped += [group_id for group_id in groups if random.random() < 0.1]
+
         of_plan = [_random_row(random, plan, groups, n) for n in range(random.randint(0, 14))]
         rows += of_plan
         elsewhere += [
             _random_row(random, plan, groups, 100 + n) for n in range(random.randint(0, 2))
         ]
+
         states += [
             {"message_id": row["message_id"], "state": random.choice(_STATES)}
             for row in of_plan
             if random.random() < 0.25
         ]
+
     random.shuffle(rows)
     of_groups = pa.Table.from_pylist(elsewhere, ROWS)
     has_group = of_groups["message_group_id"].is_valid()
+
     return RandomPlans(
         rows=pa.Table.from_pylist(rows, ROWS),
         elsewhere=of_groups.filter(has_group),
@@ -99,9 +109,11 @@ def random_plans(seed: int, number: int) -> RandomPlans:
 
 def _random_row(random: Random, plan: int, groups: Sequence[str], number: int) -> Row:
     message_group = random.choice([None, f"g-{plan}-1", f"g-{plan}-1", f"g-{plan}-2"])
+
     # Few values, so that many are equal, and of one to three digits.
     sequence_number = random.choice([None, "7", "8", "10", "99", "100"])
     is_ours = random.random() < 0.8
+
     return {
         "message_id": f"m-{plan}-{random.randrange(1000):03d}-{number}",
         "message_group_id": message_group,

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BytesIO
-from itertools import chain
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
@@ -46,10 +45,12 @@ def _calls(environ: Environ, body: bytes) -> list[Call]:
     """Return the call, or one for each object of a DeleteObjects."""
     if _service(environ) == "s3" and environ["REQUEST_METHOD"] == "POST":
         bucket = unquote(environ["PATH_INFO"]).strip("/")
-        return [
-            Call(f"s3:DeleteObject{'Version' if b'<VersionId>' in one else ''}", _of(bucket, one))
-            for one in re.findall(rb"<Object>(.*?)</Object>", body, re.DOTALL)
-        ]
+        calls = []
+        for deleted in re.findall(rb"<Object>(.*?)</Object>", body, re.DOTALL):
+            is_version = b"<VersionId>" in deleted
+            action = "s3:DeleteObjectVersion" if is_version else "s3:DeleteObject"
+            calls.append(Call(action, _of(bucket, deleted)))
+        return calls
     return [_call(environ, body)]
 
 
@@ -71,6 +72,7 @@ def _call(environ: Environ, body: bytes) -> Call:  # noqa: PLR0911 - one for eac
         return _s3_call(environ)
     if listed := _LISTED.get(environ["PATH_INFO"].rstrip("/")):
         return Call(listed, "*")
+
     operation = _operation(environ, body)
     match service:
         case "sqs":
@@ -101,13 +103,17 @@ def _call(environ: Environ, body: bytes) -> Call:  # noqa: PLR0911 - one for eac
             named = re.search(rb"DlqReplay", body)
             context = {"cloudwatch:namespace": named[0].decode()} if named else {}
             return Call(f"cloudwatch:{operation}", "*", context)
+
     raise AssertionError(f"{service}: no test knows how this service spells its calls")
 
 
 def _keys(sent: dict[str, Any]) -> tuple[str, ...]:
     """The partition keys that a call to DynamoDB names; all tables here have the same key."""
-    wanted = [one["Keys"] for one in sent.get("RequestItems", {}).values() if "Keys" in one]
-    keys = [*chain.from_iterable(wanted), *([sent["Key"]] if "Key" in sent else [])]
+    keys = []
+    for request in sent.get("RequestItems", {}).values():
+        keys += request.get("Keys", [])
+    if "Key" in sent:
+        keys.append(sent["Key"])
     return tuple(key["message_id"]["S"] for key in keys)
 
 

@@ -39,7 +39,8 @@ class ReplayStack:
     @classmethod
     def at(cls, url: str, suffix: str = "", **variables: str) -> "ReplayStack":
         """Create the queues on the server at *url*; FIFO queues with the suffix ``.fifo``."""
-        client, unique = boto3.client("sqs", endpoint_url=url), uuid.uuid4().hex[:8]
+        client = boto3.client("sqs", endpoint_url=url)
+        unique = uuid.uuid4().hex[:8]
         fields: dict[str, Any] = {"Attributes": {"FifoQueue": "true"}} if suffix else {}
         main, dlq, parked = (
             client.create_queue(QueueName=f"{role}-{unique}{suffix}", **fields)["QueueUrl"]
@@ -47,7 +48,7 @@ class ReplayStack:
         )
         urls = {"MAIN_QUEUE_URL": main, "DLQ_URL": dlq, "PARKED_QUEUE_URL": parked}
         given = {"BACKOFF_CAP_SECONDS": "0", "AWS_ENDPOINT_URL": url, **urls, **variables}
-        queues = [SqsQueue(client, one) for one in (main, dlq, parked)]
+        queues = [SqsQueue(client, url) for url in (main, dlq, parked)]
         return cls(queues[0], queues[1], queues[2], environment(**given))
 
     @contextmanager
@@ -70,7 +71,7 @@ def invoke(*letters: Message, context: Any = Invocation()) -> set[str]:
     """Call the handler as Lambda does; the ids that it wants to keep."""
     event = {"Records": [lambda_record(letter) for letter in letters]}
     answer = handler.lambda_handler(event, context)
-    return {item["itemIdentifier"] for item in answer["batchItemFailures"]}
+    return {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
 
 
 def moved(name: str, **given: Any) -> Message:

@@ -30,10 +30,10 @@ class FakeCounters:
         key = plan_id, group_id
         self.calls.append((key, kind, ids))
         self.faults()
-        if known := self.items.get(key):
-            parked = known.parked_ids | (ids if kind == "parked" else set())
-            returned = known.returned_ids | ids
+        if counted := self.items.get(key):
+            parked = counted.parked_ids | (ids if kind == "parked" else set())
+            returned = counted.returned_ids | ids
             self.items[key] = Returns(len(returned), len(parked), returned, parked)
         self.faults()
         self.confirmed += ids if kind == "returned" else ()
-        return known is not None
+        return counted is not None

@@ -94,11 +94,14 @@ def _faulty(app: App, server: S3Server) -> App:
         server.requests.append(f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}")
         if server.ignores_conditions:
             environ.pop("HTTP_IF_NONE_MATCH", None)
-        fault = next((one for one in server.faults if one.meets(environ)), None)
+
+        fault = next((fault for fault in server.faults if fault.meets(environ)), None)
         if fault is None:
             return app(environ, start_response)
+
         if fault.status is None and environ["REQUEST_METHOD"] == "GET":
             return _first_half(app, environ, start_response)
+
         if fault.is_done:
             list(app(environ, lambda *_: None))
         else:
@@ -106,9 +109,11 @@ def _faulty(app: App, server: S3Server) -> App:
         if fault.status is None:
             _break(environ)
             return []
+
         start_response(fault.status, [("Content-Type", "application/xml")])
         if fault.status == NOT_FOUND:
             return []
+
         code = _CODES[fault.status]
         return [f"<Error><Code>{code}</Code><Message>Invented.</Message></Error>".encode()]
 

@@ -23,7 +23,7 @@ def receive_all(queue: SqsQueue) -> list[Message]:
     """Everything that is visible now, deleted so that FIFO groups go on."""
     messages: list[Message] = []
     while received := queue.receive(wait_seconds=0):
-        batch = [one for one in received if isinstance(one, Message)]
+        batch = [message for message in received if isinstance(message, Message)]
         queue.delete(batch)
         messages += batch
     return messages
