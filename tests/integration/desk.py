@@ -40,7 +40,8 @@ class Desk:
 
     def redrive(self, plan: str | None = None, **options: Any) -> RedriveSummary:
         """Carry out the plan, or another one."""
-        url, chosen = self.destination.url, plan or self.plan
+        url = self.destination.url
+        chosen = plan or self.plan
         return executed(self.engine, self.archive, chosen, url, make_sender=client_at, **options)
 
     def at_send(self, number: int, act: Callable[[], None]) -> None:
@@ -57,8 +58,8 @@ class Desk:
 
     def arrived(self) -> Counter[str]:
         """How often each message arrived, by the id of its archived copy."""
-        ids = {one.body: one.message_id for one in self.sent}
-        return Counter(ids[one.body] for one in receive_all(self.destination))
+        ids = {message.body: message.message_id for message in self.sent}
+        return Counter(ids[message.body] for message in receive_all(self.destination))
 
 
 MakeDesk = Callable[..., Desk]
@@ -99,7 +100,7 @@ class ScheduledRuns:
 
     def park(self, *messages: Message) -> None:
         """Put up to ten messages into the parked queue."""
-        self.parked.send([entry_of(one) for one in messages])
+        self.parked.send([entry_of(message) for message in messages])
 
     def options(self, **changes: Any) -> RunRequest:
         usual = {

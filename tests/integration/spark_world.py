@@ -49,10 +49,10 @@ def archive_of(
     them.
     """
     archive = open_archive(str(folder), creates=True)
-    is_fifo = any("SequenceNumber" in one.system for one in messages)
+    is_fifo = any("SequenceNumber" in message.system for message in messages)
     drained_from = drained_from or queue_url("parked.fifo" if is_fifo else "parked")
     drained_at = datetime.fromtimestamp(NOW, UTC)
-    rows = [to_row(one, drained_from, drained_at) for one in messages]
+    rows = [to_row(message, drained_from, drained_at) for message in messages]
     write_messages(archive, drain_id, 0, rows)
     return archive
 
@@ -80,7 +80,7 @@ receive_all = sqs_driver.receive_all
 
 
 def bodies(messages: Iterable[Message]) -> list[str]:
-    return [one.body for one in messages]
+    return [message.body for message in messages]
 
 
 OWN = {
@@ -104,7 +104,8 @@ def entry_of(source: Message, **fields: Any) -> SendEntry:
 
 def recorded_as_sent(archive: Archive, message_id: str, new_message_id: str = "") -> None:
     """Leave what a run of an earlier plan leaves in the ledger, without Spark."""
-    plan_id, sent = f"p-of-{message_id}", {message_id: Disposition.SENT}
+    plan_id = f"p-of-{message_id}"
+    sent = {message_id: Disposition.SENT}
     settle(archive, plan_id, sent, "run-0", time.time(), new_message_id=new_message_id)
 
 

@@ -226,35 +226,40 @@ _LISTS: tuple[Any, ...] = (None, [], [(1,), (None,)], [None], [(5,)])
 def odd_rows() -> list[tuple[Any, ...]]:
     """Return rows with all these values; no operation that is equal fails on any."""
 
-    def of(values: Any, place: int) -> Any:
-        return values[place % len(values)]
+    return [_odd_row(number) for number in range(max(len(TEXTS), len(JSON)))]
 
-    return [
-        (
-            of(_INTS, n),
-            of(_LONGS, n),
-            of(_DOUBLES, n),
-            Decimal(n) / 4,
-            of(TEXTS, n),
-            of(TEXTS, n * 7),
-            of((True, False, None), n),
-            of(_TIMES, n),
-            of(_TIMES, n // 2),
-            None if n % 5 == 0 else date(2020 + n % 9, 1 + n % 12, 1 + n % 28),
-            of(_ARRAYS, n),
-            of(_NUMBERS, n),
-            of(_MAPS, n),
-            of(_STRUCTS, n),
-            of(_LISTS, n),
-            of((None, b"", b"\x00\xff"), n),
-            of(JSON, n),
-            n,
-            None,
-            of(TEXTS, n),
-            0,
-        )
-        for n in range(max(len(TEXTS), len(JSON)))
-    ]
+
+def _odd_row(number: int) -> tuple[Any, ...]:
+    def of(values: Any, position: int = number) -> Any:
+        return values[position % len(values)]
+
+    day = None
+    if number % 5:
+        day = date(2020 + number % 9, 1 + number % 12, 1 + number % 28)
+
+    return (
+        of(_INTS),
+        of(_LONGS),
+        of(_DOUBLES),
+        Decimal(number) / 4,
+        of(TEXTS),
+        of(TEXTS, number * 7),
+        of((True, False, None)),
+        of(_TIMES),
+        of(_TIMES, number // 2),
+        day,
+        of(_ARRAYS),
+        of(_NUMBERS),
+        of(_MAPS),
+        of(_STRUCTS),
+        of(_LISTS),
+        of((None, b"", b"\x00\xff")),
+        of(JSON),
+        number,
+        None,
+        of(TEXTS),
+        0,
+    )
 
 
 def long_rows() -> list[tuple[Any, ...]]:
@@ -285,7 +290,7 @@ def _comparable(value: Any) -> Any:
     if isinstance(value, float):
         return repr(value)  # NaN, and the two zeros
     if isinstance(value, list | tuple):
-        return [_comparable(one) for one in value]
+        return [_comparable(element) for element in value]
     if isinstance(value, dict):
-        return {key: _comparable(one) for key, one in value.items()}
+        return {key: _comparable(element) for key, element in value.items()}
     return value

@@ -39,11 +39,14 @@ def test_each_form_and_function_gives_what_spark_gives_for_the_text(rows: "DataF
         part = SAME[first : first + 100]
         plain = [F.expr(text).alias(f"c{n}") for n, text in enumerate(part)]
         built = [attribute_value(rows, text)[0].alias(f"c{n}") for n, text in enumerate(part)]
-        expected, found = rows.select(*plain), rows.select(*built)
-        types = [[field.dataType for field in one.schema] for one in (expected, found)]
+        expected = rows.select(*plain)
+        actual = rows.select(*built)
+        types = [[field.dataType for field in frame.schema] for frame in (expected, actual)]
         shown = [
-            one.select(*(F.col(name).cast("string") for name in one.columns)).toArrow().to_pydict()
-            for one in (expected, found)
+            frame.select(*(F.col(name).cast("string") for name in frame.columns))
+            .toArrow()
+            .to_pydict()
+            for frame in (expected, actual)
         ]
         for n, text in enumerate(part):
             pairs = [(types[k][n], shown[k][f"c{n}"]) for k in (0, 1)]

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from operator import attrgetter
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -51,7 +52,9 @@ def test_report_says_what_failed_and_why(engine: Engine, tmp_path: Path) -> None
     assert errors.reasons == {"attempts_exhausted": 2, "too_old": 1}
     assert errors.replay_counts == (ReplayCount(5, 3),)
     assert all('"type": "***"' in sample.body for sample in errors.samples)
-    assert [one.body for one in groups["parked_by_sqs: text mail <email>"].samples] == ["mail ***"]
+    assert [sample.body for sample in groups["parked_by_sqs: text mail <email>"].samples] == [
+        "mail ***"
+    ]
     folder = Path(findings.plan_path).parent
     assert pq.read_table(folder / "groups.parquet").schema.equals(GROUPS_SCHEMA)
     assert pq.read_table(folder / "groups.parquet").num_rows == 3
@@ -98,10 +101,8 @@ def test_an_analysis_in_parts_is_the_same(
     in_parts = analyzed(engine, archive, out=str(tmp_path / "parts"))
 
     def numbers_of(findings: Findings) -> list[object]:
-        return [
-            (one.group_id, one.count, one.body_bytes, one.arrivals, one.reasons, one.samples)
-            for one in findings.groups
-        ]
+        fields = attrgetter("group_id", "count", "body_bytes", "arrivals", "reasons", "samples")
+        return list(map(fields, findings.groups))
 
     assert numbers_of(in_parts) == numbers_of(whole)
     assert (in_parts.different, in_parts.sampled) == (whole.different, whole.sampled) == (40, 40)
@@ -128,17 +129,17 @@ def test_last_plan_is_the_newest_also_where_a_clock_is_ahead_with_the_same_sampl
     first = analyzed(engine, archive)
     archive.write("reports/20991231T000000Z-00000abcdef/plan.yaml", b"")
 
-    found = analyzed(engine, archive)
+    newest = analyzed(engine, archive)
 
-    assert find_plan(archive, None).path == found.plan_path
-    assert [one.samples for one in found.groups] == [one.samples for one in first.groups]
+    assert find_plan(archive, None).path == newest.plan_path
+    assert [group.samples for group in newest.groups] == [group.samples for group in first.groups]
 
 
 def test_nothing_of_a_body_is_shown_without_samples(
     engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     texts = ("dear mona lisa", '"a letter from mona lisa"', base64.b64encode(b"ask mona lisa"))
-    bodies = [*(str(one, "utf-8") if isinstance(one, bytes) else one for one in texts)]
+    bodies = [*(str(text, "utf-8") if isinstance(text, bytes) else text for text in texts)]
     bodies += ["<letter to='mona'>lisa</letter>", '{"id": 1, "who": "mona lisa', '["mona lisa"]']
     bodies += [json.dumps({"type": kind}) for kind in ("mona, lisa", "mona lisa" * 8)]
     bodies += [json.dumps({"who": {"is": json.dumps({"name": "mona lisa"})}})]
@@ -161,14 +162,14 @@ def test_nothing_of_a_body_is_shown_without_samples(
     assert all(group["samples"] == [] for group in table)
     leads = [lead for group in table for lead in group["leads"]]
     assert "message_group_id" in {part["field"] for lead in leads for part in lead["parts"]}
-    assert sorted(one.name for one in out.iterdir()) == [
+    assert sorted(path.name for path in out.iterdir()) == [
         "groups.parquet",
         "plan.yaml",
         "report.html",
         "summary.json",
     ]
     shown = capsys.readouterr()
-    written = [one.read_text() for one in out.iterdir() if one.suffix != ".parquet"]
+    written = [path.read_text() for path in out.iterdir() if path.suffix != ".parquet"]
     for seen in (str(table), shown.out, shown.err, *written):
         assert "mona" not in seen
         assert "lisa" not in seen
@@ -205,16 +206,20 @@ def test_every_message_is_in_a_group_whatever_a_stranger_sent(
     engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # SQS takes no half characters, and no empty body.
-    hostile = [one for one in HOSTILE_TEXTS if one and "\ud800" not in one]
+    hostile = [text for text in HOSTILE_TEXTS if text and "\ud800" not in text]
     letters = [
         message(f"odd-{n}", body, context(reason="too_old")) for n, body in enumerate(ODD_BODIES)
     ]
-    for place, one in enumerate(hostile):
-        ours = context(reason="too_old", error=FailureError(one[:60], one[:200]))
+    for place, hostile_text in enumerate(hostile):
+        ours = context(reason="too_old", error=FailureError(hostile_text[:60], hostile_text[:200]))
         for n in range(12):
-            body = json.dumps({"note": one})
-            letters.append(message(f"{place}-{n}", body, {**ours, "tenant": text(one[:2000])}))
-        letters += [message(f"{place}-body-{n}", body) for n, body in enumerate(bodies_of(one))]
+            body = json.dumps({"note": hostile_text})
+            letters.append(
+                message(f"{place}-{n}", body, {**ours, "tenant": text(hostile_text[:2000])})
+            )
+        letters += [
+            message(f"{place}-body-{n}", body) for n, body in enumerate(bodies_of(hostile_text))
+        ]
     archive = archive_of(tmp_path / "archive", letters)
     out = tmp_path / "out"
 
@@ -247,8 +252,8 @@ def test_one_message_does_not_stall_the_analysis(engine: Engine, tmp_path: Path)
 
     findings = analyzed(engine, archive, masks=("C-[0-9]+",))
 
-    samples = [one for group in findings.groups for one in group.samples]
-    shown = next(one for one in samples if one.message_id == "m-1").attributes
+    samples = [sample for group in findings.groups for sample in group.samples]
+    shown = next(sample for sample in samples if sample.message_id == "m-1").attributes
     assert shown["a-note"].startswith('base64 of {"')
     assert len(shown["a-note"]) == 200
     assert shown["b-note"].startswith(f"{'note ' * 30}*** note")
@@ -267,10 +272,10 @@ def test_first_lead_is_the_cause_and_its_condition_selects_it(
         [
             message(
                 f"m-{place:04d}",
-                json.dumps(one.body),
-                {name: text(value) for name, value in one.attributes.items()},
+                json.dumps(letter.body),
+                {name: text(value) for name, value in letter.attributes.items()},
             )
-            for place, one in enumerate(letters)
+            for place, letter in enumerate(letters)
         ],
     )
 
@@ -282,7 +287,7 @@ def test_first_lead_is_the_cause_and_its_condition_selects_it(
     messages = first_rows_of(archive, drain_ids(archive))
     work = read_messages_work(archive, messages, ARROW_SCHEMA.names, engine.slots)
     rows = engine.run_where(work, missing.condition, ["message_id"])
-    assert rows.num_rows == sum(one.fault == faults[0].name for one in letters)
+    assert rows.num_rows == sum(letter.fault == faults[0].name for letter in letters)
 
 
 @pytest.mark.on_spark

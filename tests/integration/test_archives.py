@@ -168,12 +168,13 @@ class TestEveryArchive:
 @pytest.mark.usefixtures("quick_retries")
 class TestS3:
     def test_prefix_keeps_archives_apart(self, bucket: str) -> None:
-        one, two = open_archive(f"s3://{bucket}/one"), open_archive(f"s3://{bucket}//one/two/")
-        one.write("file", b"1")
+        first = open_archive(f"s3://{bucket}/one")
+        two = open_archive(f"s3://{bucket}//one/two/")
+        first.write("file", b"1")
         two.write("file", b"2")
 
         assert two.root == f"s3://{bucket}/one/two"
-        assert one.list("") == ["file", "two/file"]
+        assert first.list("") == ["file", "two/file"]
         assert two.list("") == ["file"]
 
     def test_more_files_than_a_page_are_listed(
@@ -264,10 +265,10 @@ class TestS3:
         server.faults.append(S3Fault("GET", path, None, is_done=True))
         server.requests.clear()
 
-        found = rows_of_file(s3, path, columns=["message_id"])
+        rows = rows_of_file(s3, path, columns=["message_id"])
 
-        assert found
-        assert found["message_id"].to_pylist() == ["m-001"]
+        assert rows
+        assert rows["message_id"].to_pylist() == ["m-001"]
         assert len(server.requests) == 3
         file = s3.open(path)
         s3.remove(path)
@@ -277,15 +278,18 @@ class TestS3:
     def test_a_full_file_without_a_wanted_message_costs_two_requests(
         self, s3: Archive, server: S3Server
     ) -> None:
-        chance, at = random.Random(1), datetime(2026, 11, 1, tzinfo=UTC)
+        chance = random.Random(1)
+        at = datetime(2026, 11, 1, tzinfo=UTC)
         ids = [chance.randbytes(16).hex() for _ in range(FILE_MESSAGES)]
-        path = write_messages(s3, "d-1", 0, [to_row(message(one), "u", at) for one in ids])
+        path = write_messages(
+            s3, "d-1", 0, [to_row(message(message_id), "u", at) for message_id in ids]
+        )
         server.requests.clear()
 
-        found = rows_of_file(s3, path, ["nobody"], keys=("message_id", "first_id"))
+        rows = rows_of_file(s3, path, ["nobody"], keys=("message_id", "first_id"))
 
-        assert found is not None
-        assert (len(found), len(server.requests)) == (0, 2)
+        assert rows is not None
+        assert (len(rows), len(server.requests)) == (0, 2)
 
     def test_body_that_always_breaks_off_is_an_error(self, s3: Archive, server: S3Server) -> None:
         s3.write("file", b"secret" * 1000)

@@ -30,11 +30,11 @@ def archive(tmp_path: Path) -> Archive:
 
 
 def records(archive: Archive) -> list[dict[str, Any]]:
-    paths = [one for one in archive.list("ledger/runs") if one.endswith(".json")]
-    found = [json.loads(archive.read(path) or b"") for path in paths]
-    for path, record in zip(paths, found, strict=True):
+    paths = [path for path in archive.list("ledger/runs") if path.endswith(".json")]
+    run_records = [json.loads(archive.read(path) or b"") for path in paths]
+    for path, record in zip(paths, run_records, strict=True):
         assert path == f"ledger/runs/{record['plan_id']}/{record['run_id']}.json"
-    return found
+    return run_records
 
 
 @pytest.mark.on_spark

@@ -40,7 +40,7 @@ def test_the_public_app_s_way_is_one_send_an_invocation(rig: Rig, client: "SQSCl
     assert watch.requests["SendMessage"] == 2
     assert watch.processor_seconds > 0
     assert ["3", "3"] == [
-        one["MessageAttributes"]["sqs-dlq-replay-nb"]["StringValue"] for one in received
+        raw["MessageAttributes"]["sqs-dlq-replay-nb"]["StringValue"] for raw in received
     ]
 
 

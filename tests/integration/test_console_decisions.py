@@ -66,7 +66,7 @@ def decide_on_page(browser: Browser, page: str, decision: str, note: str = "", *
 
 
 def actions_of(archive: Archive) -> list[str]:
-    return [one.action.value for one in plan_of(archive).groups]
+    return [group.action.value for group in plan_of(archive).groups]
 
 
 def test_one_group_is_decided_with_its_note(archive: Archive) -> None:
@@ -139,7 +139,8 @@ def test_what_cannot_be_decided_is_said_why(
 def test_the_second_who_decides_sees_the_first_and_a_confirmation_can_be_overtaken(
     archive: Archive,
 ) -> None:
-    ann, bob = browser_of(archive), browser_of(archive, "bob@desk")
+    ann = browser_of(archive)
+    bob = browser_of(archive, "bob@desk")
     group = group_of(archive, 1).group_id
     page = bob.get(f"/groups/{group}").text
     decide_on_page(ann, ann.get(f"/groups/{group}").text, "redrive", "ann knows")
@@ -160,12 +161,13 @@ def test_the_second_who_decides_sees_the_first_and_a_confirmation_can_be_overtak
     assert confirmed.status_code == 303
     assert group_of(archive, 1).action == "discard"
     assert group_of(archive, 1).note == "bob knows"
-    who = [one.who for one in read_statements(archive, group, 9)]
+    who = [statement.who for statement in read_statements(archive, group, 9)]
     assert who == ["bob@desk", "ann@desk", "ann@desk"]
 
 
 def test_of_many_groups_none_is_decided_if_one_was_changed(archive: Archive) -> None:
-    ann, bob = browser_of(archive), browser_of(archive, "bob@desk")
+    ann = browser_of(archive)
+    bob = browser_of(archive, "bob@desk")
     ids = [group_of(archive, place).group_id for place in (1, 2, 3)]
     page = bob.get("/").text
     decide_on_page(ann, ann.get("/").text, "discard", group=[ids[1]])
@@ -180,13 +182,17 @@ def test_of_many_groups_none_is_decided_if_one_was_changed(archive: Archive) -> 
 
 
 def test_who_says_the_same_need_not_confirm(archive: Archive) -> None:
-    ann, bob = browser_of(archive), browser_of(archive, "bob@desk")
+    ann = browser_of(archive)
+    bob = browser_of(archive, "bob@desk")
     group = group_of(archive, 1).group_id
     page = bob.get(f"/groups/{group}").text
     decide_on_page(ann, ann.get(f"/groups/{group}").text, "redrive")
 
     assert decide_on_page(bob, page, "redrive").status_code == 303
-    assert [one.who for one in read_statements(archive, group, 9)] == ["bob@desk", "ann@desk"]
+    assert [statement.who for statement in read_statements(archive, group, 9)] == [
+        "bob@desk",
+        "ann@desk",
+    ]
 
 
 def test_a_form_that_shows_nothing_of_a_group_decides_nothing(archive: Archive) -> None:
@@ -201,7 +207,8 @@ def test_a_form_that_shows_nothing_of_a_group_decides_nothing(archive: Archive) 
 def test_a_race_in_the_middle_is_read_again(archive: Archive) -> None:
     """Between reading and writing somebody else writes: both decisions are in the plan."""
     file = find_plan(archive, None)
-    first, second = group_of(archive, 1), group_of(archive, 2)
+    first = group_of(archive, 1)
+    second = group_of(archive, 2)
     races = iter([1, 1, 0, 0, 0])
 
     def overtaken(text: str) -> str:
@@ -221,7 +228,8 @@ def test_a_race_in_the_middle_is_read_again(archive: Archive) -> None:
 
 def test_endless_races_end(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dlq.plan.plan_file.PlanFile.replace", lambda *_: False)
-    plan, group = plan_of(archive), group_of(archive, 1)
+    plan = plan_of(archive)
+    group = group_of(archive, 1)
     seen = {group.group_id: entry_digest(group)}
 
     with pytest.raises(BusyError, match="others change it all the time"):
@@ -275,7 +283,8 @@ def test_an_edit_is_typed_saved_and_taken_away_by_an_empty_form(world: Archive) 
 
 def test_the_command_beside_an_edit_writes_the_same(world: Archive, capsys: Capture) -> None:
     browser = browser_of(world)
-    path, before = edit_path(world), plan_of(world).groups[0]
+    path = edit_path(world)
+    before = plan_of(world).groups[0]
     fragment = browser.post(f"{path}/preview", edit_form(browser, world, **ZIP)).text
     [command] = re.findall(r"<code>(dlq decide .*?)</code>", fragment)
 
@@ -332,7 +341,8 @@ def test_what_a_mask_hides_stays_hidden(world: Archive) -> None:
 
 
 def test_an_edit_that_was_overtaken_is_confirmed(world: Archive) -> None:
-    ann, bob = browser_of(world), browser_of(world, "bob@desk")
+    ann = browser_of(world)
+    bob = browser_of(world, "bob@desk")
     of_ann, of_bob = (ZIP["patch"].replace("10115", name) for name in ("ann", "bob"))
     mine = edit_form(bob, world, patch=of_bob)
     ann.post(edit_path(world), edit_form(ann, world, patch=of_ann))

@@ -43,7 +43,7 @@ SECRET = '{"email": "ann@example.com", "password": "hunter2", "iban": "DE0212030
 
 
 def groups_of(plan: Plan) -> list[str]:
-    return [one.group_id for one in plan.groups]
+    return [group.group_id for group in plan.groups]
 
 
 def titles_of(page: str) -> list[str]:
@@ -57,8 +57,10 @@ def many(tmp_path: Path) -> Browser:
     """120 groups of falling size; every third is new, the others are known."""
     findings = many_findings(120)
     groups = (
-        replace(one, status="new" if n % 3 == 0 else "known", trend="rising" if n == 7 else "ended")
-        for n, one in enumerate(findings.groups)
+        replace(
+            group, status="new" if n % 3 == 0 else "known", trend="rising" if n == 7 else "ended"
+        )
+        for n, group in enumerate(findings.groups)
     )
     return opened(
         console_of(
@@ -90,7 +92,7 @@ def test_the_newest_plan_is_shown_and_an_older_one_can_be_chosen(tmp_path: Path)
 
 
 def test_what_was_sent_is_not_pending_any_more(tmp_path: Path, capsys: Capture) -> None:
-    errors = [{"type": one, "message": "x"} for one in ("KeyError", "TypeError")]
+    errors = [{"type": error_type, "message": "x"} for error_type in ("KeyError", "TypeError")]
     archive = archive_with(tmp_path, [a_dead_letter(n, error=errors[n % 2]) for n in range(7)])
     plan = plan_of(archive)
     browser = opened(console_of(archive))
@@ -103,15 +105,16 @@ def test_what_was_sent_is_not_pending_any_more(tmp_path: Path, capsys: Capture) 
 
     page = browser.get("/").text
     texts = ["3 messages</b> pending in 1 group", "0 pending", "3 pending", "They all failed"]
-    assert [one in page for one in texts] == [True, True, True, False]
+    assert [text in page for text in texts] == [True, True, True, False]
     assert main(["groups", "--archive", archive.root]) == 0
     printed = capsys.readouterr().out
     assert "messages: 3 pending, 4 sent" in printed
     assert "not listed, because nothing of it is pending: 1 group" in printed
-    sent_group, pending_group = (one.group_id for one in plan.groups)
+    sent_group, pending_group = (group.group_id for group in plan.groups)
     assert (sent_group in printed, pending_group in printed) == (False, True)
     offered = [
-        "Redrive this group" in browser.get(f"/groups/{one}").text for one in groups_of(plan)
+        "Redrive this group" in browser.get(f"/groups/{group_id}").text
+        for group_id in groups_of(plan)
     ]
     assert offered == [False, True]
 
@@ -128,14 +131,14 @@ def test_what_was_sent_is_not_pending_any_more(tmp_path: Path, capsys: Capture) 
 
     page = browser.get("/").text
     texts = ["Nothing is left to decide", "0 pending, 2 sent", "Put this group"]
-    assert [one in page for one in texts] == [True, True, False]
+    assert [text in page for text in texts] == [True, True, False]
     assert main(["groups", "--archive", archive.root]) == 0
     printed = capsys.readouterr().out
     assert "messages: 0 pending, 6 sent" in printed
     assert main(["groups", "--archive", archive.root, "--json"]) == 0
-    states = [one["states"] for one in json.loads(capsys.readouterr().out)["groups"]]
+    states = [group["states"] for group in json.loads(capsys.readouterr().out)["groups"]]
     assert states == [{"sent": 4}, {"sent": 2, "discarded": 1}]
-    assert [one in printed for one in groups_of(plan)] == [False, False]
+    assert [group_id in printed for group_id in groups_of(plan)] == [False, False]
     page = browser.get(f"/groups/{pending_group}").text
     assert "Nothing of this group is pending" in page
     assert "Redrive this group" not in page
@@ -154,7 +157,7 @@ def test_run_that_has_not_ended_is_named_until_it_is_closed(
     group_id = plan_of(archive).groups[0].group_id
     pages = ("/", "/messages/m-0001", "/messages/m-0000", f"/groups/{group_id}")
 
-    assert [sentence in browser.get(one).text for one in pages] == [True, True, False, False]
+    assert [sentence in browser.get(page).text for page in pages] == [True, True, False, False]
     assert main(["groups", "--archive", archive.root]) == 0
     assert f"\n{sentence}\n" in capsys.readouterr().out
     assert main(["groups", "--archive", archive.root, "--json"]) == 0
@@ -162,13 +165,14 @@ def test_run_that_has_not_ended_is_named_until_it_is_closed(
 
     close_open_runs(archive)
 
-    assert not any(sentence in browser.get(one).text for one in pages)
+    assert not any(sentence in browser.get(page).text for page in pages)
     assert main(["groups", "--archive", archive.root]) == 0
     assert "run r-1" not in capsys.readouterr().out
 
 
 def test_pages_have_fifty_groups(many: Browser) -> None:
-    first, last = many.get("/").text, many.get("/?page=3").text
+    first = many.get("/").text
+    last = many.get("/?page=3").text
 
     assert (len(titles_of(first)), len(titles_of(last))) == (50, 20)
     assert not set(titles_of(first)) & set(titles_of(last))
@@ -203,7 +207,7 @@ def test_a_range_of_the_chart_keeps_the_groups_that_arrived_then(tmp_path: Path)
 
 def test_similar_groups_are_one_row_with_their_parts(tmp_path: Path, capsys: Capture) -> None:
     ids = [f"g-000000000{n}" for n in range(3)]
-    groups = (a_group(group_id=one, title=f"E: no {one}", leads=()) for one in ids)
+    groups = (a_group(group_id=group_id, title=f"E: no {group_id}", leads=()) for group_id in ids)
     findings = some_findings(*groups, similar={ids[2]: ids[0]}, group_by="code (.+)")
     archive = archive_from(tmp_path, findings, lambda *_: "{}")
 
@@ -218,7 +222,9 @@ def test_similar_groups_are_one_row_with_their_parts(tmp_path: Path, capsys: Cap
     rows = re.findall(r"^ *(2 groups|g-0+1) +(\d+) +(\d+)", shown, re.MULTILINE)
     assert rows == [("2 groups", "20", "6"), (ids[1], "10", "3")]
     assert "E: no <*>" in shown
-    assert all(f"+ {one}, 10, leave: E: no {one}" in shown for one in (ids[0], ids[2]))
+    assert all(
+        f"+ {group_id}, 10, leave: E: no {group_id}" in shown for group_id in (ids[0], ids[2])
+    )
     assert "errors by --group-by 'code (.+)'" in shown
     assert (answer["similar"], answer["group_by"]) == ({ids[2]: ids[0]}, "code (.+)")
 
@@ -252,7 +258,7 @@ def test_a_group_shows_what_people_said_and_its_history(tmp_path: Path) -> None:
     group = plan_of(archive).groups[0].group_id
     browser = opened(console_of(archive))
 
-    said = [
+    answers = [
         browser.post(f"/groups/{group}/say", {"text": "look at <vat>"}),
         browser.post(
             f"/groups/{group}/say",
@@ -260,7 +266,7 @@ def test_a_group_shows_what_people_said_and_its_history(tmp_path: Path) -> None:
         ),
     ]
 
-    assert [one.status_code for one in said] == [303, 303]
+    assert [answer.status_code for answer in answers] == [303, 303]
     page = browser.get(f"/groups/{group}").text
     assert_page("a group that is resolved", page, archive)
     state = read_memory(archive).state(group)
@@ -281,7 +287,7 @@ def test_what_a_page_showed_is_not_said_again_and_a_note_has_a_bound(tmp_path: P
     nothing = browser.post(f"/groups/{group}/say", form)
     too_long = browser.post(f"/groups/{group}/say", {"text": "x" * 2_001})
 
-    assert [one.status_code for one in (resolved, nothing, too_long)] == [303, 422, 422]
+    assert [answer.status_code for answer in (resolved, nothing, too_long)] == [303, 422, 422]
     assert "2,001 characters" in too_long.text
     assert read_notes(archive, read_memory(archive), [group]) == {group: "by eve"}
 
@@ -436,14 +442,14 @@ def test_hostile_texts_stay_texts(tmp_path: Path, is_unmasked: bool) -> None:
     """No page gets an element, an attribute or a script from a message, a lead or a note."""
     archive = hostile_archive(tmp_path)
     browser = opened(console_of(archive, is_unmasked=is_unmasked))
-    groups = [one.group_id for one in plan_of(archive).groups]
+    groups = [group.group_id for group in plan_of(archive).groups]
     paths = [
         "/",
-        *(f"/groups/{one}" for one in groups),
-        *(f"/groups/{one}/messages?q=alert" for one in groups),
+        *(f"/groups/{group_id}" for group_id in groups),
+        *(f"/groups/{group_id}/messages?q=alert" for group_id in groups),
         # Each hostile text is the body of some of them.
         *(f"/messages/m-{n:04}" for n in range(0, 220, 4)),
-        *(f"/groups/{one}/edit" for one in groups[:3]),
+        *(f"/groups/{group_id}/edit" for group_id in groups[:3]),
         *(f"/?q={text}" for text in ("<script>alert(1)</script>", '"><svg onload=alert(1)>')),
     ]
     unknown = ["/messages/<script>alert(1)</script>", "/groups/<img src=x onerror=alert(1)>"]
@@ -466,8 +472,8 @@ def test_hostile_texts_stay_texts(tmp_path: Path, is_unmasked: bool) -> None:
                     assert value.startswith((f"{BASE}/", "#", "data:,")), (path, value)
                     assert not value.startswith("//")
 
-    def pages(of: str) -> str:
-        return "\n".join(page for path, page in shown.items() if path.startswith(of))
+    def pages(group_id: str) -> str:
+        return "\n".join(page for path, page in shown.items() if path.startswith(group_id))
 
     # They are there, and not hidden by a fault of the page.
     for text in HOSTILE_TEXTS:

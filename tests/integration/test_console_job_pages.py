@@ -33,7 +33,8 @@ def test_buttons_start_the_commands_that_they_show(world: DeadJobs) -> None:
 
     place = ["--archive", world.archive.root]
     collect = ["collect", *place, "--parked-queue-url", PARKED]
-    path, both = "/jobs/collect", {"limit": " 10 ", "since": "7d"}
+    path = "/jobs/collect"
+    both = {"limit": " 10 ", "since": "7d"}
     assert world.started(path, **both) == [*collect, "--limit", "10", "--since", "7d"]
     drain = world.started(path, **both, only="drain")
     assert drain == [*collect, "--only", "drain", "--limit", "10"]

@@ -143,9 +143,9 @@ def test_stop_before_the_process_has_begun_is_not_lost(jobs: Jobs) -> None:
 
 def test_form_that_is_sent_twice_starts_one(jobs: Jobs) -> None:
     job_id = jobs.make_id()
-    found: list[Job] = []
+    started: list[Job] = []
     threads = [
-        threading.Thread(target=lambda: found.append(jobs.start(job_id, ["exit", "0"])))
+        threading.Thread(target=lambda: started.append(jobs.start(job_id, ["exit", "0"])))
         for _ in range(4)
     ]
     for thread in threads:
@@ -153,9 +153,9 @@ def test_form_that_is_sent_twice_starts_one(jobs: Jobs) -> None:
     for thread in threads:
         thread.join()
 
-    assert {one.job_id for one in found} == {job_id}
+    assert {job.job_id for job in started} == {job_id}
     assert jobs.folder.parents[1].stat().st_mode & 0o077 == 0
-    assert len(found) == 4
+    assert len(started) == 4
     assert len(jobs.all()) == 1
 
 
@@ -208,8 +208,8 @@ def test_old_ones_go_at_the_next_start_but_never_one_that_runs(jobs: Jobs) -> No
 
     new = started(later, "exit", "0")
 
-    assert [one.job_id for one in later.all()] == [new.job_id, runs.job_id]
-    assert old.job_id not in [one.job_id for one in later.all()]
+    assert [job.job_id for job in later.all()] == [new.job_id, runs.job_id]
+    assert old.job_id not in [job.job_id for job in later.all()]
 
 
 def test_place_is_that_of_the_archive_below_the_state_folder(tmp_path: Path) -> None:
@@ -285,22 +285,19 @@ def test_of_jobs_that_two_consoles_start_at_once_one_runs_at_a_time(
     jobs: Jobs, tmp_path: Path
 ) -> None:
     consoles = (jobs, Jobs(jobs.folder, process=PROCESS))
-    found: list[Job] = []
-    threads = [
-        threading.Thread(
-            target=lambda console=console: found.append(
-                started(console, "alone", str(tmp_path / "marker"))
-            )
-        )
-        for console in consoles * 3
-    ]
+    started_jobs: list[Job] = []
+
+    def start(console: Jobs) -> None:
+        started_jobs.append(started(console, "alone", str(tmp_path / "marker")))
+
+    threads = [threading.Thread(target=start, args=[console]) for console in consoles * 3]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
 
-    assert [until(jobs, job, is_over).exit_code for job in found] == [0] * 6
-    assert sorted(len(record_of(job)["after"]) for job in found) == [0, 1, 2, 3, 4, 5]
+    assert [until(jobs, job, is_over).exit_code for job in started_jobs] == [0] * 6
+    assert sorted(len(record_of(job)["after"]) for job in started_jobs) == [0, 1, 2, 3, 4, 5]
 
 
 CONSOLE = """
@@ -330,7 +327,8 @@ def test_jobs_survive_the_console_and_the_next_one_finds_and_stops_them(jobs: Jo
         os.killpg(console.pid, signal.SIGKILL)
         # Would wait for the jobs if they had inherited the console's output.
         assert console.stdout.read() == ""
-    running, waiting = until(jobs, first, is_busy), until(jobs, second, is_busy)
+    running = until(jobs, first, is_busy)
+    waiting = until(jobs, second, is_busy)
 
     assert running.is_running
     assert waiting.is_running

@@ -48,7 +48,7 @@ def calls_of(server: S3Server, archive: Archive, path: str) -> list[str]:
 
 
 def opened_files(calls: list[str]) -> set[str]:
-    return {one for one in calls if "part-" in one and "drain_id" in one}
+    return {call for call in calls if "part-" in call and "drain_id" in call}
 
 
 PAGES = {

@@ -73,8 +73,8 @@ def test_the_address_works_once(archive: Archive) -> None:
 
     assert (first.status_code, client.get(session.address).status_code) == (200, 403)
     cookie = first.headers["set-cookie"]
-    said = {one.strip() for one in cookie.split(";")}
-    assert {"HttpOnly", "SameSite=Strict", f"Path={BASE}"} <= said
+    attributes = {part.strip() for part in cookie.split(";")}
+    assert {"HttpOnly", "SameSite=Strict", f"Path={BASE}"} <= attributes
     assert "Domain" not in cookie
     assert "</html>" in first.text
     assert "token" not in first.text
@@ -189,13 +189,17 @@ def test_every_answer_carries_the_same_protection(archive: Archive, browser: Bro
         client.get("/"),
         client.get(f"{HERE}/open?token=x"),
     ]
+
     for answer in answers:
         assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
+
         policy = answer.headers["content-security-policy"]
         assert "unsafe" not in policy
         assert {"frame-ancestors 'none'", "form-action 'self'"} <= set(policy.split("; "))
+
         assert not [name for name in answer.headers if name.startswith("access-control-")]
         assert answer.headers["referrer-policy"] in ("same-origin", "no-referrer")
+
     assert {answer.headers["cache-control"] for answer in answers} == {
         "no-store",
         "private, max-age=31536000, immutable",

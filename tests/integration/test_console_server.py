@@ -114,7 +114,7 @@ def test_outside_of_its_path_there_is_nothing(session: Session) -> None:
 def test_no_console_has_the_path_or_the_cookie_of_another() -> None:
     consoles = [Session(port=1) for _ in range(3)]
 
-    for names in ({one.base for one in consoles}, {one.cookie for one in consoles}):
+    for names in ({console.base for console in consoles}, {console.cookie for console in consoles}):
         assert len(names) == len(consoles)
 
 
@@ -208,7 +208,8 @@ def test_a_plan_is_one_of_the_archive_s_reports(
     content = archive.read(f"reports/{plan.plan_id}/plan.yaml")
     assert content
     other.write_bytes(content)
-    cookie, group = enter(session), plan.groups[0].group_id
+    cookie = enter(session)
+    group = plan.groups[0].group_id
     gets = ("/", "/redrive", *(f"/groups/{group}{rest}" for rest in ("", "/messages", "/edit")))
     posts = ("/decide", f"/groups/{group}/edit", f"/groups/{group}/edit/preview", "/redrive")
 

@@ -66,13 +66,13 @@ def differences(spark: Spark, data: Sequence[Any], forms: Sequence[str]) -> dict
     """Return the forms of which DuckDB gives something else for some row where it does not fail."""
     rows = spark.createDataFrame(list(data), COLUMNS).coalesce(1).cache()
     table = rows.toArrow()
-    found = {sql: by_duckdb(table, sql) for sql in forms}
-    whole = [sql for sql in forms if found[sql] != FAILS]
+    actual = {sql: by_duckdb(table, sql) for sql in forms}
+    whole = [sql for sql in forms if actual[sql] != FAILS]
     wrong = {}
     for first in range(0, len(whole), 100):
         for sql, expected in by_spark(rows, whole[first : first + 100]).items():
-            if expected != found[sql]:
-                wrong[sql] = _first_difference(expected, found[sql])
+            if expected != actual[sql]:
+                wrong[sql] = _first_difference(expected, actual[sql])
     for sql in set(forms) - set(whole):
         each = [by_duckdb(table.slice(place, 1), sql) for place in range(len(data))]
         places = [place for place, result in enumerate(each) if result != FAILS]
@@ -85,10 +85,10 @@ def differences(spark: Spark, data: Sequence[Any], forms: Sequence[str]) -> dict
     return wrong
 
 
-def _first_difference(expected: Any, found: Any) -> Any:
+def _first_difference(expected: Any, actual: Any) -> Any:
     if expected == FAILS:
         return "Spark fails"
-    pairs = [pair for pair in zip(expected, found, strict=True) if pair[0] != pair[1]]
+    pairs = [pair for pair in zip(expected, actual, strict=True) if pair[0] != pair[1]]
     return [ascii(value)[:200] for value in pairs[0]]
 
 
@@ -103,10 +103,10 @@ def test_a_text_of_a_mebibyte_gives_what_spark_gives(spark: Spark) -> None:
 def test_the_case_of_each_character_is_that_of_spark(spark: Spark) -> None:
     """Of each that Python knows; all others need Spark. Between letters, and beside a sigma."""
     codes = (code for code in range(0x110000) if not 0xD800 <= code < 0xE000)
-    known = [chr(code) for code in codes if category(chr(code)) not in ("Cn", "Co")]
+    characters = [chr(code) for code in codes if category(chr(code)) not in ("Cn", "Co")]
     texts = [
-        " ".join(f"{character} Σ{character} {character}ΑΣ" for character in known[first:last])
-        for first, last in pairwise([*range(0, len(known), 64), len(known)])
+        " ".join(f"{character} Σ{character} {character}ΑΣ" for character in characters[first:last])
+        for first, last in pairwise([*range(0, len(characters), 64), len(characters)])
     ]
     rows = spark.createDataFrame(pa.table({"s": texts}))
 
@@ -122,12 +122,12 @@ def _is_equal(change: Callable[[str], str | None], text: str, result: str) -> bo
     with suppress(NeedsSparkError):
         return change(text) == result
     pairs = zip(text.split(" "), result.split(" "), strict=True)
-    return all(word == "" or _gives(change, word, expected) for word, expected in pairs)
+    return all(text == "" or _gives(change, text, expected) for text, expected in pairs)
 
 
-def _gives(change: Callable[[str], str | None], word: str, expected: str) -> bool:
+def _gives(change: Callable[[str], str | None], text: str, expected: str) -> bool:
     with suppress(NeedsSparkError):
-        return change(word) == expected
+        return change(text) == expected
     return True
 
 
@@ -188,18 +188,25 @@ def _of(text: str, *parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 def _texts(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    one = [
+    forms = [
         "lower({})",
         "upper({})",
         "trim({})",
         "left({}, 3)",
         "right({}, 2)",
         "substring({}, 2, 3)",
+        "replace({}, 'a', 'bb')",
+        "split_part({}, 'X', 1)",
+        "md5({})",
+        "get(split({}, ','), 0)",
+        "get_json_object({}, '$.a')",
+        "nullif({}, '')",
+        "reverse({})",
+        "substring({}, 0, 1)",
     ]
-    one += ["replace({}, 'a', 'bb')", "split_part({}, 'X', 1)", "md5({})", "get(split({}, ','), 0)"]
-    one += ["get_json_object({}, '$.a')", "nullif({}, '')", "reverse({})", "substring({}, 0, 1)"]
+
     return st.one_of(
-        st.sampled_from(one).flatmap(lambda form: _of(form, inner)),
+        st.sampled_from(forms).flatmap(lambda form: _of(form, inner)),
         _of("{} || {}", inner, inner),
         _of("coalesce({}, {})", inner, inner),
         _of("greatest({}, {})", inner, inner),
@@ -209,9 +216,9 @@ def _texts(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 def _numbers(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     two = ["{} + {}", "{} - {}", "{} * {}", "coalesce({}, {})", "least({}, {})", "try_add({}, {})"]
     two += ["try_divide({}, {})", "if(flag, {}, {})", "nullif({}, {})", "try_multiply({}, {})"]
-    one = ["abs({})", "-({})", "({}) % 3", "({}) DIV 7", "({}) / 4", "double({})", "bigint({})"]
+    forms = ["abs({})", "-({})", "({}) % 3", "({}) DIV 7", "({}) / 4", "double({})", "bigint({})"]
     return st.one_of(
-        st.sampled_from(one).flatmap(lambda form: _of(form, inner)),
+        st.sampled_from(forms).flatmap(lambda form: _of(form, inner)),
         st.sampled_from(two).flatmap(lambda form: _of(form, inner, inner)),
     )
 

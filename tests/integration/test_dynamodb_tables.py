@@ -68,7 +68,7 @@ def test_a_metric_that_cannot_be_read_is_unknown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("codes", "known"),
+    ("codes", "deletions"),
     [
         (("Complete", "Complete"), {1: 5, 2: 0}),
         # Half an answer says of no minute that nothing was deleted in it.
@@ -77,9 +77,9 @@ def test_a_metric_that_cannot_be_read_is_unknown() -> None:
     ],
 )
 def test_what_a_queue_deleted_is_known_where_both_metrics_are_complete(
-    codes: tuple[str, str], known: Mapping[int, int]
+    codes: tuple[str, str], deletions: Mapping[int, int]
 ) -> None:
-    assert read_deletions(lambda: CloudWatch(*codes), "orders", 0, 180) == known
+    assert read_deletions(lambda: CloudWatch(*codes), "orders", 0, 180) == deletions
 
 
 def test_a_table_that_is_missing_is_an_error_that_says_so(dynamodb: Any) -> None:
@@ -125,9 +125,9 @@ def test_an_item_of_another_program_without_a_type_is_left_out(
     dynamodb.put_item(TableName=failures.table_name, Item={"message_id": {"S": "strange"}})
     failures.record([failure()])
 
-    found, fault = failures.find(["strange", "m-1"])
+    failure_of, fault = failures.find(["strange", "m-1"])
 
-    assert (set(found), fault) == ({"m-1"}, "items without an error_type: 1")
+    assert (set(failure_of), fault) == ({"m-1"}, "items without an error_type: 1")
 
 
 def test_a_table_or_server_that_is_not_there_is_said_and_not_raised(dynamodb: Any) -> None:
@@ -138,9 +138,10 @@ def test_a_table_or_server_that_is_not_there_is_said_and_not_raised(dynamodb: An
         (FailureTable(dynamodb, "nowhere"), "ResourceNotFoundException: "),
         (FailureTable(absent, "failures"), "EndpointConnectionError: "),
     ):
-        recorded, (found, fault) = table.record([failure(), failure("m-2")]), table.find(["m-1"])
+        recorded = table.record([failure(), failure("m-2")])
+        failure_of, fault = table.find(["m-1"])
 
-        assert found == {}
+        assert failure_of == {}
         assert str(recorded).startswith(f"2 of 2: {code}")
         assert str(fault).startswith(code)
 
@@ -262,10 +263,10 @@ def test_each_of_the_first_100_ids_counts_once(
         assert table.add("p", "g", kind, some)
 
     counted = table.read("p", ["g"])["g"]
-    known = frozenset().union(*added)
+    known_ids = frozenset().union(*added)
     assert getattr(counted, kind) == total
     assert min(total, 100) <= len(getattr(counted, f"{kind}_ids")) < 200
-    assert getattr(counted, f"{kind}_ids") <= known
+    assert getattr(counted, f"{kind}_ids") <= known_ids
     # What was parked again came back.
     assert (counted.returned, counted.parked > 0) == (total, kind == "parked")
 
@@ -307,7 +308,8 @@ def test_an_answer_that_is_lost_is_an_error_and_its_ids_count_once(
     table: ReturnsTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table.begin("p", ["g"])
-    update, calls = table.client.update_item, list[Any]()
+    update = table.client.update_item
+    calls = list[Any]()
 
     def lose(**request: object) -> Any:
         calls.append(update(**request))

@@ -61,7 +61,7 @@ def test_edited_copy_carries_what_the_plan_says_and_its_origin_and_the_ledger_na
         "own-number": text("52", "Number.float"),
         "copy": MessageAttribute("Binary", OWN["own-bytes"].value),
     }
-    assert [one.history.context.first_id for one in arrived] == ["first-0", "first-2"]
+    assert [message.history.context.first_id for message in arrived] == ["first-0", "first-2"]
     (attempt,) = attempts_of(desk.archive, summary.plan_id)
     assert attempt.claim.edits.keys() == {"m-000", "m-002"}
     (digest,) = set(attempt.claim.edits.values())
@@ -91,16 +91,16 @@ def test_message_that_the_edit_does_not_fit_is_left_and_named(
 
     assert main([*argv, "--execute", "--reason", "fixed"]) == 4
 
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     for fault in (
         "[the body is not JSON]: m-text",
         "[operation 1 (test /type): another value is there, or none]: m-other",
         "[the body repeats a key of an object]: m-twice",
         "or be larger than MaximumMessageSize of a queue on its way, 1,024 bytes]: m-full, m-large",
     ):
-        assert fault in said
+        assert fault in printed
     assert bodies(receive_all(destination)) == ['{"type":"Order","id":1000000000000000000000.10}']
-    assert said.count(" left: the plan's edit does not fit them [") == 4
+    assert printed.count(" left: the plan's edit does not fit them [") == 4
 
 
 @pytest.mark.both_engines
@@ -126,13 +126,13 @@ def test_dry_run_shows_some_messages_before_and_after(
     monkeypatch.setenv("NO_COLOR", "1")
     assert main([*argv, "--mask", "grüße"]) == 0
 
-    said = capsys.readouterr().out
-    assert said.count(", message m-") == 3
-    assert '  -  "id": 1,\n  +  "id": 1000000000000000000000.10,\n' in said
-    assert "  -attribute own-text (String): ***\n" in said
-    assert "  +attribute own-text (String): order 1\n" in said
-    assert "jane" not in said
-    assert "4111" not in said
+    printed = capsys.readouterr().out
+    assert printed.count(", message m-") == 3
+    assert '  -  "id": 1,\n  +  "id": 1000000000000000000000.10,\n' in printed
+    assert "  -attribute own-text (String): ***\n" in printed
+    assert "  +attribute own-text (String): order 1\n" in printed
+    assert "jane" not in printed
+    assert "4111" not in printed
     assert receive_all(destination) == []
     assert archive.list("ledger") == []
 
@@ -201,5 +201,9 @@ def test_fifo_group_waits_behind_a_message_that_cannot_be_edited(make_desk: Make
 
     summary = desk.redrive(with_edit(desk.plan, RAISE_ID))
 
-    assert [summary.count(word) for word in ("edit_failed", "waits", "sent")] == [1, 1, 1]
-    assert [one.message_group_id for one in receive_all(desk.destination)] == ["h"]
+    assert [summary.count(disposition) for disposition in ("edit_failed", "waits", "sent")] == [
+        1,
+        1,
+        1,
+    ]
+    assert [message.message_group_id for message in receive_all(desk.destination)] == ["h"]

@@ -118,7 +118,9 @@ def copies(draw: st.DrawFn, number: int, *, is_fifo: bool, may_be_long: bool) ->
     body = draw(st.sampled_from(BODIES) | st.text(LETTERS, max_size=20))
     if may_be_long and number == 3:
         body = LONG
-    system = {name: value for name, of in SYSTEM.items() if (value := draw(of)) is not None}
+    system = {
+        name: value for name, strategy in SYSTEM.items() if (value := draw(strategy)) is not None
+    }
     if is_fifo:
         group = draw(st.sampled_from(["it's", "группа", "plain"]))
         system |= {"MessageGroupId": group, "SequenceNumber": f"{number:020}"}
@@ -133,9 +135,13 @@ def drains(draw: st.DrawFn) -> list[list[list[Message]]]:
     result = []
     for _ in range(draw(st.integers(1, 3))):
         ids = draw(st.lists(st.integers(0, 40), min_size=1, max_size=25, unique=True))
-        found = [draw(copies(one, is_fifo=is_fifo, may_be_long=may_be_long)) for one in ids]
-        size = draw(st.integers(1, len(found)))
-        result.append([found[start : start + size] for start in range(0, len(found), size)])
+        copies_of_ids = [
+            draw(copies(message_id, is_fifo=is_fifo, may_be_long=may_be_long)) for message_id in ids
+        ]
+        size = draw(st.integers(1, len(copies_of_ids)))
+        result.append(
+            [copies_of_ids[start : start + size] for start in range(0, len(copies_of_ids), size)]
+        )
     return result
 
 
@@ -144,7 +150,7 @@ def archive_with(folder: str, all_drains: list[list[list[Message]]]) -> Archive:
     for number, files in enumerate(all_drains):
         for task, messages in enumerate(files):
             drained_at = datetime.fromtimestamp(NOW + number, UTC)
-            rows = [to_row(one, queue_url("parked"), drained_at) for one in messages]
+            rows = [to_row(message, queue_url("parked"), drained_at) for message in messages]
             write_messages(archive, f"20231121T031502Z-{number:06x}", task, rows)
     return archive
 
@@ -199,7 +205,7 @@ VALUES = (
     None,
 )
 EDITS = st.dictionaries(
-    st.sampled_from([one for one in GROUPS if one] + ["g-nobody"]),
+    st.sampled_from([group for group in GROUPS if group] + ["g-nobody"]),
     st.lists(
         st.tuples(st.sampled_from(["own-text", "новый", "`a.b`"]), st.sampled_from(VALUES)),
         max_size=3,
@@ -250,9 +256,9 @@ def test_both_engines_give_the_same_rows(
     with tempfile.TemporaryDirectory() as folder:
         archive = archive_with(folder, all_drains)
         files = message_files(archive)
-        found = with_files(rows_by_file(archive, files, ["message_id"]), ["message_id"])
-        mask = [question.wanted[place % len(question.wanted)] for place in range(found.num_rows)]
-        wanted = found.filter(pa.array(mask))
+        rows = with_files(rows_by_file(archive, files, ["message_id"]), ["message_id"])
+        mask = [question.wanted[place % len(question.wanted)] for place in range(rows.num_rows)]
+        wanted = rows.filter(pa.array(mask))
 
         answers = [answers_of(engine, archive, wanted, question) for engine in engines]
 
@@ -321,8 +327,10 @@ def test_each_partition_is_one_call(engine: Engine) -> None:
     ):
         rows = engine.run(Work(partitions, engine_work.numbers, NUMBERS))
 
-        expected = [number for one in partitions for number in one["number"].to_pylist()]
-        expected += [-one.num_rows for one in partitions]
+        expected = [
+            number for partition in partitions for number in partition["number"].to_pylist()
+        ]
+        expected += [-partition.num_rows for partition in partitions]
         assert Counter(rows["number"].to_pylist()) == Counter(expected)
         assert rows.schema == NUMBERS
 
@@ -362,12 +370,14 @@ def test_edits_of_many_groups_are_evaluated(engine: Engine, tmp_path: Path) -> N
     rows = engine.run_edited(work, edits, THEN).to_pylist()
 
     changes = {
-        row["message_id"]: [one["string_value"] for one in row["attribute_changes"] or []]
+        row["message_id"]: [change["string_value"] for change in row["attribute_changes"] or []]
         for row in rows
     }
     assert len(changes) == 40
-    assert all(one in ([], [f"{key}0", None], [f"{key}2", None]) for key, one in changes.items())
-    assert sum(len(one) > 0 for one in changes.values()) > 10
+    assert all(
+        values in ([], [f"{key}0", None], [f"{key}2", None]) for key, values in changes.items()
+    )
+    assert sum(len(values) > 0 for values in changes.values()) > 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -448,7 +458,7 @@ def methods(engine: Engine, work: Work) -> dict[str, Callable[[], pa.Table]]:
 def add_group(batches: Any) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         nulls = pa.nulls(batch.num_rows, pa.string())
-        tasks = pa.array([one % 2 for one in batch["number"].to_pylist()], pa.int32())
+        tasks = pa.array([number % 2 for number in batch["number"].to_pylist()], pa.int32())
         names = ["number", "group_id", TASK]
         yield pa.RecordBatch.from_arrays([batch["number"], nulls, tasks], names=names)
 

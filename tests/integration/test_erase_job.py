@@ -128,7 +128,8 @@ def test_no_file_of_the_archive_quotes_an_erased_message_or_a_condition(
     engine: Engine, make_queue: MakeQueue, tmp_path: Path, capfd: Capture
 ) -> None:
     """Results of runs on AWS Glue stay, and so does the log."""
-    main_queue, parked_queue = make_queue("main"), make_queue("parked")
+    main_queue = make_queue("main")
+    parked_queue = make_queue("parked")
     archive = open_archive(str(tmp_path))
     error = FailureError("TimeoutError", f"{NAME} is closed")
     bodies = (f'{{"type": "Order", "street": "{NAME}"}}', f"{NAME}, without JSON")
@@ -149,10 +150,10 @@ def test_no_file_of_the_archive_quotes_an_erased_message_or_a_condition(
         assert NAME not in result.answer + result.errors, words
         return result.exit_code
 
-    where = [("--where", one) for one in REFUSED]
+    where = [("--where", condition) for condition in REFUSED]
     to_main = ("--main-queue-url", main_queue.url)
     assert on_glue(*DRAIN, "--parked-queue-url", parked_queue.url) == 0
-    assert {on_glue(*ANALYZE, *one) for one in where} == {2}
+    assert {on_glue(*ANALYZE, *words) for words in where} == {2}
     assert on_glue(*ANALYZE, "--where", BY_NAME) == 0
     assert on_glue(*ANALYZE) == 0
     [plan] = {max(Path(archive.root).glob("reports/*/plan.yaml"))}
@@ -161,16 +162,16 @@ def test_no_file_of_the_archive_quotes_an_erased_message_or_a_condition(
     for group in edited["groups"]:
         group["edit"] = [{"op": "replace", "path": "/street", "value": "x"}]
     plan.write_text(yaml.safe_dump(edited))
-    assert {on_glue("redrive", *to_main, *one) for one in where} == {2}
+    assert {on_glue("redrive", *to_main, *words) for words in where} == {2}
     sending = ("redrive", *to_main, "--execute", "--reason", "it works", "--where", BY_NAME)
     assert on_glue(*sending) == 0
-    assert any(NAME in one for one in texts(archive).values())
+    assert any(NAME in text for text in texts(archive).values())
 
     erase_words = ("--where", BY_NAME, "--execute", "--reason", "request 17")
     assert main(["erase", "--archive", archive.root, *erase_words]) == 0
 
     assert len(archived_ids(archive)) == 1
-    assert [path for path, one in texts(archive).items() if NAME in one] == []
+    assert [path for path, text in texts(archive).items() if NAME in text] == []
     logged = capfd.readouterr()
     assert NAME not in logged.out + logged.err
 
@@ -315,7 +316,8 @@ def expired_a_month_later(archive: Archive) -> EraseSummary:
 def test_archive_of_which_all_expired_can_be_analyzed_restored_and_filled_again(
     engine: Engine, make_queue: MakeQueue, tmp_path: Path
 ) -> None:
-    destination, back = make_queue("main"), make_queue("parked")
+    destination = make_queue("main")
+    back = make_queue("parked")
     archive = archive_of(tmp_path, [parked(0), parked(2)])
     for message_id in ("m-000", "m-002"):
         recorded_as_sent(archive, message_id)

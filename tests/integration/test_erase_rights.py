@@ -68,7 +68,8 @@ def erased() -> Erased:
     with serve_recorded_aws() as aws, pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ENDPOINT_URL", aws.url)
         patch.setenv("AWS_ENDPOINT_URL_S3", aws.url)
-        s3, dynamodb = aws_client("s3"), aws_client("dynamodb")
+        s3 = aws_client("s3")
+        dynamodb = aws_client("dynamodb")
         bucket = NAMES["BUCKET"]
         s3.create_bucket(Bucket=bucket)
         s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
@@ -76,7 +77,7 @@ def erased() -> Erased:
         drained_at = datetime.fromtimestamp(NOW, UTC)
 
         def drained(drain_id: str, *messages: Message) -> str:
-            rows = [to_row(one, queue_url("parked"), drained_at) for one in messages]
+            rows = [to_row(message, queue_url("parked"), drained_at) for message in messages]
             return write_messages(archive, drain_id, 0, rows)
 
         jane = message("m-jane", "Jane was here", context(first_id="f-jane"))
@@ -96,9 +97,12 @@ def erased() -> Erased:
             )
         expired = list(aws.calls)
         store_command(archive, ["collect", "--where", "body LIKE 'Jane%'"])
-        before = s3.list_objects_v2(Bucket=bucket)["Contents"]
-        before = [s3.get_object(Bucket=bucket, Key=one["Key"])["Body"].read() for one in before]
-        assert sum(b"Jane" in one for one in before) >= 2, "a file of messages, and a command"
+        before = []
+        for stored in s3.list_objects_v2(Bucket=bucket)["Contents"]:
+            answer = s3.get_object(Bucket=bucket, Key=stored["Key"])
+            before.append(answer["Body"].read())
+        # A file of messages, and a command.
+        assert sum(b"Jane" in content for content in before) >= 2
         aws.calls.clear()
         argv = ["erase", "--archive", archive.root, "--id", "m-jane", "--failure-table", "failures"]
 
@@ -106,16 +110,16 @@ def erased() -> Erased:
             assert main([*argv, "--execute", "--reason", "asked to"]) == 0
 
         calls = [*expired, *aws.calls]
-        answer = s3.list_object_versions(Bucket=bucket)
-        kept = [(one["Key"], one["VersionId"]) for one in answer["Versions"]]
-        marks = [one["Key"] for one in answer.get("DeleteMarkers", [])]
-        contents = {
-            (key.removeprefix("archive/"), version): s3.get_object(
-                Bucket=bucket, Key=key, VersionId=version
-            )["Body"].read()
-            for key, version in kept
-        }
-        delete_markers = [one.removeprefix("archive/") for one in marks]
+        listed = s3.list_object_versions(Bucket=bucket)
+        contents = {}
+        for version in listed["Versions"]:
+            key = version["Key"]
+            version_id = version["VersionId"]
+            content = s3.get_object(Bucket=bucket, Key=key, VersionId=version_id)["Body"].read()
+            contents[key.removeprefix("archive/"), version_id] = content
+        delete_markers = [
+            marker["Key"].removeprefix("archive/") for marker in listed.get("DeleteMarkers", [])
+        ]
         text = printed.getvalue()
         # moto's tables are those of the process: other tests have one of this name.
         dynamodb.delete_table(TableName="failures")
@@ -126,11 +130,13 @@ def test_the_documented_rights_are_those_that_an_erase_needs(erased: Erased) -> 
     made = [call for call in erased.calls if call.action != "sts:GetCallerIdentity"]
     statements = documented()
     assert {call for call in made if not is_allowed(call, statements)} == set()
-    actions = {action for one in statements for action in as_list(one["Action"])}
+    actions = {action for statement in statements for action in as_list(statement["Action"])}
     assert {call.action for call in made} == actions
     written = {call.resource for call in made if call.action == "s3:PutObject"}
-    [puts] = [one["Resource"] for one in statements if one["Action"] == "s3:PutObject"]
-    assert [one for one in puts if not fnmatch.filter(written, one)] == []
+    [puts] = [
+        statement["Resource"] for statement in statements if statement["Action"] == "s3:PutObject"
+    ]
+    assert [pattern for pattern in puts if not fnmatch.filter(written, pattern)] == []
     # Who may write more than an erase does could decide what a redrive sends.
     for path in ("ledger/plan_id=p/claim.json", "reports/r/messages.parquet/part-0", "format"):
         put = Call("s3:PutObject", f"arn:aws:s3:::{NAMES['BUCKET']}/archive/{path}")
@@ -147,7 +153,9 @@ def test_versions_of_deleted_files_go_where_they_hold_the_message(erased: Erased
     table = {path for path in reports if path.startswith(f"{erased.report}/messages.parquet/")}
     assert f"{erased.report}/messages.parquet/manifest.json" in table
     assert reports - table == {f"{erased.report}/.writable", f"{erased.report}/plan.yaml"}
-    marks = [one for one in erased.delete_markers if one.startswith(("messages/", "reports/"))]
+    marks = [
+        marker for marker in erased.delete_markers if marker.startswith(("messages/", "reports/"))
+    ]
     assert marks == [erased.without]
     for path, content in erased.contents.items():
         assert b"Jane" not in content, path

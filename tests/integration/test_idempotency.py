@@ -227,7 +227,7 @@ BAD_KEY = (MalformedMessageError, r"^idempotency key: must be text, not blank$")
 
 
 @pytest.mark.parametrize(
-    ("key", "record", "error", "said"),
+    ("key", "record", "error", "error_message"),
     [
         (None, {"body": "x"}, MalformedMessageError, "id"),
         *((lambda _, key=key: key, {}, *BAD_KEY) for key in ("", " ", None, 7, b"r-1", ["r-1"])),
@@ -235,11 +235,11 @@ BAD_KEY = (MalformedMessageError, r"^idempotency key: must be text, not blank$")
     ],
 )
 def test_record_without_a_key_is_refused_before_the_handler_runs(
-    table: Table, key: Any, record: Record, error: type[Exception], said: str
+    table: Table, key: Any, record: Record, error: type[Exception], error_message: str
 ) -> None:
     handler = Handler(table, key=key) if key else Handler(table)
 
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=error_message):
         handler.handle(record or lambda_record(message("m-1")))
     assert handler.seen == []
     assert table.items() == []

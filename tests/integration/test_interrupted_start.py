@@ -143,7 +143,7 @@ def test_libraries_take_little_memory_and_one_thread_in_our_own_programs(
 
 
 def is_waiting(family: Family) -> bool:
-    return any("sleep" in one.command for one in family.alive())
+    return any("sleep" in process.command for process in family.alive())
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:

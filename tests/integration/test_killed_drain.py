@@ -31,7 +31,8 @@ GROUPS = 6
 HIDDEN_SECONDS = 301
 
 
-RECEIVE, DELETE = "ReceiveMessage", "DeleteMessageBatch"
+RECEIVE = "ReceiveMessage"
+DELETE = "DeleteMessageBatch"
 
 
 @needs_proc
@@ -46,11 +47,12 @@ RECEIVE, DELETE = "ReceiveMessage", "DeleteMessageBatch"
 def test_killed_job_is_completed_by_the_next(
     engine: Engine, tmp_path: Path, suffix: str, fault: Fault
 ) -> None:
-    model, family = SqsModel(clock := VirtualClock()), Family()
+    model = SqsModel(clock := VirtualClock())
+    family = Family()
 
     def waiting() -> set[str]:
         with model.changed:
-            return {one.message_id for one in parked.queue.messages()}
+            return {message.message_id for message in parked.queue.messages()}
 
     def kill() -> None:
         """Until all are dead the server does nothing more; what is on its way to it, it does."""
@@ -93,4 +95,8 @@ def test_killed_job_is_completed_by_the_next(
 
 def _archived(folder: Path) -> set[str]:
     files = [path for path in folder.glob("messages/*/*.parquet") if path.name[0] != "."]
-    return {str(one) for path in files for one in pq.read_table(path)["message_id"].to_pylist()}
+    return {
+        str(message_id)
+        for path in files
+        for message_id in pq.read_table(path)["message_id"].to_pylist()
+    }

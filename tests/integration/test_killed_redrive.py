@@ -42,16 +42,16 @@ Choice = Callable[[list[Process]], list[Process]]
 
 
 def driver(family: list[Process]) -> list[Process]:
-    return [one for one in family if "tests.integration.redrive_process" in one.command]
+    return [process for process in family if "tests.integration.redrive_process" in process.command]
 
 
 def jvm(family: list[Process]) -> list[Process]:
-    return [one for one in family if one.command[0].endswith("java")]
+    return [process for process in family if process.command[0].endswith("java")]
 
 
 def workers(family: list[Process]) -> list[Process]:
-    forks = [one for one in family if "pyspark.daemon" in one.command]
-    return [one for one in forks if one.parent in {parent.pid for parent in forks}]
+    forks = [process for process in family if "pyspark.daemon" in process.command]
+    return [process for process in forks if process.parent in {parent.pid for parent in forks}]
 
 
 def everybody(family: list[Process]) -> list[Process]:
@@ -114,6 +114,7 @@ class Job(Desk):
             "tasks": TASKS,
             **options,
         }
+
         environment = {
             **os.environ,
             **self.family.environment,
@@ -124,6 +125,7 @@ class Job(Desk):
             "PYSPARK_SUBMIT_ARGS": f"--master local[{TASKS},4] "
             + QUICK_SPARK["PYSPARK_SUBMIT_ARGS"],
         }
+
         return subprocess.Popen(
             [
                 sys.executable,
@@ -183,7 +185,8 @@ class Job(Desk):
         self.start(engine).communicate()
         wait_until(lambda: not self.family.alive())
         arrived = self.arrived()
-        abandoned, sent = self.abandoned(), self.recorded(Disposition.SENT)
+        abandoned = self.abandoned()
+        sent = self.recorded(Disposition.SENT)
 
         assert len(abandoned) <= TASKS
         assert sent <= set(arrived) <= sent | set(self.in_doubt())
@@ -193,7 +196,7 @@ class Job(Desk):
         arrived += self.arrived()
 
         assert again.count("sent") + again.count("sent_before") == MESSAGES
-        assert set(arrived) == {one.message_id for one in self.sent}
+        assert set(arrived) == {message.message_id for message in self.sent}
         twice = arrived - Counter(dict.fromkeys(arrived, 1))
         assert twice <= self.in_doubt()
 
@@ -270,7 +273,7 @@ def test_ctrl_c_stops_in_good_order_and_the_next_run_goes_on(job: Job, capfd: Ca
     again = job.run_again()
 
     assert again.count("sent") + again.count("sent_before") == MESSAGES
-    assert before + job.arrived() == Counter(one.message_id for one in job.sent)
+    assert before + job.arrived() == Counter(message.message_id for message in job.sent)
 
 
 @pytest.mark.both_engines
@@ -294,7 +297,8 @@ def test_second_ctrl_c_ends_the_run_at_once(job: Job, capfd: Capture) -> None:
     with job.start(in_own_group=True, max_rate=200.0) as process:
         output, _ = process.communicate()
     wait_until(lambda: not job.family.alive())
-    before, in_doubt = job.arrived(), job.in_doubt()
+    before = job.arrived()
+    in_doubt = job.in_doubt()
 
     assert process.returncode == 130
     assert json.loads(output.splitlines()[-1]) == {"interrupted": True}
@@ -304,7 +308,7 @@ def test_second_ctrl_c_ends_the_run_at_once(job: Job, capfd: Capture) -> None:
     again = job.run_again()
 
     assert again.count("sent") + again.count("sent_before") == MESSAGES
-    twice = before + job.arrived() - Counter(one.message_id for one in job.sent)
+    twice = before + job.arrived() - Counter(message.message_id for message in job.sent)
     assert twice <= in_doubt
 
 

@@ -93,7 +93,7 @@ BODIES = (
     *(json.dumps({"v": value, "o": {"v": value}}) for value in (*NASTY, *VALUES)),
     *(json.dumps({"items": array}) for array in ARRAYS),
     *(json.dumps({"rows": {"all": array}}) for array in NESTED),
-    *(json.dumps({name: one}) for name, one in zip("abcdefg", CONTAINERS, strict=True)),
+    *(json.dumps({name: container}) for name, container in zip("abcdefg", CONTAINERS, strict=True)),
     *(json.dumps({"Message": json.dumps({"v": value})}) for value in ("it's", 5, None, ["u"])),
     *(json.dumps(value) for value in (*VALUES, "a text", json.dumps({"v": 5}))),
     "",
@@ -208,7 +208,7 @@ def said_of(rows: list[dict[str, Any]]) -> dict[str, tuple[str, set[int]]]:
         for row in rows
     ]
     # Rare features are dropped: let each message come three times.
-    table = feature_table(pa.array([one for one in features for _ in range(3)]))
+    table = feature_table(pa.array([feature for feature in features for _ in range(3)]))
     wanted = {}
     for number in map(int, np.flatnonzero(table.is_predicate)):
         path, tag = table.predicate(number)

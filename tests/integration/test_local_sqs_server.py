@@ -54,7 +54,7 @@ def test_the_server_says_for_cloudwatch_how_many_messages_were_deleted(
     def metric_client() -> Any:
         return boto3.client("cloudwatch", endpoint_url=served.url)
 
-    found = deletions(queue.name)
-    assert sum(found.values()) == 3
-    assert set(found) <= {now // 60 - 1, now // 60}
+    counts = deletions(queue.name)
+    assert sum(counts.values()) == 3
+    assert set(counts) <= {now // 60 - 1, now // 60}
     assert deletions("of-another-account") == {}

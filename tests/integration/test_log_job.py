@@ -76,7 +76,9 @@ def test_a_group_is_known_by_the_error_of_the_log_and_stays_so(
     findings = analyzed(engine, archive, logs=(log,))
 
     assert findings.logs == "2 of 3 messages have an error in the logs, 1 by id, 1 by value"
-    [group] = [one for one in findings.groups if one.title.startswith("com.shop.NoVatException")]
+    [group] = [
+        group for group in findings.groups if group.title.startswith("com.shop.NoVatException")
+    ]
     assert (group.title, group.count) == ("com.shop.NoVatException: no VAT for ***", 2)
     logged = {sample.message_id: sample.logged for sample in group.samples}
     assert logged["m-2"] == f"found by id in {log}, s-1, 2023-11-14 22:13:19 UTC\ncom.A.b(A)"
@@ -86,8 +88,8 @@ def test_a_group_is_known_by_the_error_of_the_log_and_stays_so(
 
     again = analyzed(engine, archive)
 
-    assert {one.group_id: one.count for one in again.groups} == {
-        one.group_id: one.count for one in findings.groups
+    assert {group.group_id: group.count for group in again.groups} == {
+        group.group_id: group.count for group in findings.groups
     }
     assert main(["show", "m-2", "--archive", archive.root]) == 0
     printed = capsys.readouterr().out
@@ -164,7 +166,9 @@ def test_beyond_the_limit_only_times_of_the_newest_messages_are_read(
         "20:13 UTC, beyond that only around the newest 200 messages of each group"
     )
     assert asked[1:] == [(-3_600_000, 1)]
-    logged = {one.message_id: one.logged for group in findings.groups for one in group.samples}
+    logged = {
+        sample.message_id: sample.logged for group in findings.groups for sample in group.samples
+    }
     assert logged["m-2"].startswith("found by id in /shop/orders, s, 2023")
     assert "#logsV2:log-groups/log-group/$252Fshop$252Forders/log-events/s" in logged["m-2"]
 
@@ -183,7 +187,9 @@ def test_a_group_shows_where_the_code_of_consumers_failed(
     item = Failure("last-0004", "com.shop.NoVatException", frames=frames).to_item()
     dynamodb.put_item(TableName=failure_table, Item=item)
     findings = analyzed(engine, archive, logs=(log,))
-    [group] = [one for one in findings.groups if one.title.startswith("com.shop.NoVatException")]
+    [group] = [
+        group for group in findings.groups if group.title.startswith("com.shop.NoVatException")
+    ]
     table = ["--archive", archive.root, "--failure-table", failure_table]
 
     assert main(["show", group.group_id, *table]) == 0
@@ -204,10 +210,10 @@ def test_an_erase_removes_what_is_kept_of_a_log(engine: Engine, archive: Archive
 
     erase(None, archive, EraseRequest(["m-2"], execute=True, reason="asked to"))
 
-    kept = [path for path in Path(archive.root).rglob("*") if path.is_file()]
-    assert not [path for path in kept if path.parent.name == "reasons"]
-    assert not [path for path in kept if b"NoVat" in path.read_bytes()]
-    assert {one.title for one in analyzed(engine, archive).groups} == {
+    paths = [path for path in Path(archive.root).rglob("*") if path.is_file()]
+    assert not [path for path in paths if path.parent.name == "reasons"]
+    assert not [path for path in paths if b"NoVat" in path.read_bytes()]
+    assert {group.title for group in analyzed(engine, archive).groups} == {
         "too_old: JSON {customer:string, order:string}",
         "TimeoutError: order <n> after <n>",
     }

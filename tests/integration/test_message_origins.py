@@ -77,7 +77,7 @@ def stack(engine: Engine, make_queue: MakeQueue, tmp_path: Path, quick_drains: N
 def counts(summary: RunSummary | RedriveSummary, *words: str) -> list[int]:
     redriven = summary.redriven if isinstance(summary, RunSummary) else summary
     assert redriven is not None
-    return [redriven.count(word) for word in words]
+    return [redriven.count(disposition) for disposition in words]
 
 
 @pytest.mark.parametrize("policy", [REDRIVE_ALL, DISCARD_ALL])
@@ -128,7 +128,7 @@ def test_a_redrive_asks_whose_messages_are_meant(
     assert stack.sent() == []
 
     named = executed(stack.engine, archive, plan, stack.main.url, parked_queue_url=stack.parked.url)
-    assert [named.count(word) for word in ("sent", "other_parked_queue")] == [1, 1]
+    assert [named.count(disposition) for disposition in ("sent", "other_parked_queue")] == [1, 1]
     assert stack.sent() == [parked(0).body]
 
 
@@ -140,7 +140,10 @@ def test_restore_leaves_what_another_parked_queue_brought(
 
     summary = restore(stack.engine, archive, options)
 
-    assert [summary.count(word) for word in ("restored", "other_parked_queue")] == [1, 1]
+    assert [summary.count(disposition) for disposition in ("restored", "other_parked_queue")] == [
+        1,
+        1,
+    ]
     assert bodies(receive_all(stack.parked)) == [parked(0).body]
 
 
@@ -154,7 +157,8 @@ def test_a_run_never_redrives_what_cannot_carry_its_plan(stack: Stack) -> None:
     stack.parked = stack.make_queue("parked", MaximumMessageSize="2048")
     stack.park(parked(0), crowded, large)
 
-    first, second = stack.run(), stack.run()
+    first = stack.run()
+    second = stack.run()
 
     assert counts(first, "sent", "no_room") == [1, 2]
     assert counts(second, "sent", "no_room") == [0, 2]

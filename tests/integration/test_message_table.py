@@ -60,9 +60,9 @@ def test_numbering_depends_on_the_messages_alone(messages: int, seed: int) -> No
             [pa.Table.from_pylist(rows[:200]), pa.Table.from_pylist(rows[200:])]
         )
 
-        found = with_positions(table, in_order_units(messages)).to_pylist()
+        numbered = with_positions(table, in_order_units(messages)).to_pylist()
 
-        assert positions_of(found) == positions_of(numbered_by_the_rule(rows, messages))
+        assert positions_of(numbered) == positions_of(numbered_by_the_rule(rows, messages))
 
 
 @pytest.mark.parametrize(
@@ -115,13 +115,13 @@ def test_analysis_saves_where_each_frozen_message_is(an_analysis: Analyzed) -> N
     """In the archive, wherever the report goes. One row for each, whatever a crash left."""
     archive, plan = an_analysis
 
-    found = table_of(archive, plan)
+    table = table_of(archive, plan)
 
-    assert tuple(row["message_id"] for row in found) == CHOSEN
-    assert {row["group_id"] for row in found} == {group.group_id for group in plan.groups}
-    in_order = {row["message_id"]: row["position"] for row in found if row["unit"]}
+    assert tuple(row["message_id"] for row in table) == CHOSEN
+    assert {row["group_id"] for row in table} == {group.group_id for group in plan.groups}
+    in_order = {row["message_id"]: row["position"] for row in table if row["unit"]}
     assert in_order == {"m-008": 0}
-    drains = [drain_of(row[FILE]) for row in found]
+    drains = [drain_of(row[FILE]) for row in table]
     assert drains == [FIRST, FIRST, SECOND, SECOND, FIFO, FIFO, SECOND, SECOND]
     assert plan.snapshot.table_sha256 == table_digest(archive, table_folder(plan.plan_id))
 

@@ -90,8 +90,8 @@ def test_a_mistake_is_named(
     policy = tmp_path / "policy.yaml"
     policy.write_text(POLICY)
     named = {"URL": main_queue.url, "POLICY": str(policy), "EMPTY": str(tmp_path / "EMPTY")}
-    for word, value in named.items():
-        line = line.replace(word, value)
+    for option, value in named.items():
+        line = line.replace(option, value)
     verb, *words = line.split()
     place = [] if "--archive" in words else ["--archive", archive.root]
 
@@ -134,8 +134,8 @@ def test_a_column_of_an_edit_that_is_mistyped_is_named(
 def stopped(archive: Archive) -> str:
     """The id of the plan's only group, of which too much came back."""
     [group] = plan_of(archive).groups
-    said = Statement(datetime.now(UTC), "ann@desk", stopped="1 of 1 message came back, 0 may")
-    add_statement(archive, group.group_id, said)
+    statement = Statement(datetime.now(UTC), "ann@desk", stopped="1 of 1 message came back, 0 may")
+    add_statement(archive, group.group_id, statement)
     return group.group_id
 
 

@@ -37,8 +37,11 @@ DAY = 86_400
 RUN_A, RUN_B, RUN_LATE, RUN_OTHER, RUN_RESTORE, RUN_NOW = (
     f"2025112{day}T110000Z-0000000aaaa" for day in range(6)
 )
-SENT, FAILED, IN_DOUBT = Disposition.SENT, Disposition.FAILED, Disposition.IN_DOUBT
-DISCARDED, RESTORED = Disposition.DISCARDED, Disposition.RESTORED
+SENT = Disposition.SENT
+FAILED = Disposition.FAILED
+IN_DOUBT = Disposition.IN_DOUBT
+DISCARDED = Disposition.DISCARDED
+RESTORED = Disposition.RESTORED
 
 
 @dataclass(frozen=True)
@@ -99,8 +102,8 @@ class World:
         return others.get(run_id, self.plan_id)
 
     def happen(self) -> None:
-        found = read_messages(self.archive)
-        found.open_set.write_for_plan(self.archive, self.plan_id)
+        pending = read_messages(self.archive)
+        pending.open_set.write_for_plan(self.archive, self.plan_id)
         begin(self.archive, self.plan_id, RUN_LATE)
         self.close(RUN_LATE)
         for lock, run_id in enumerate((RUN_A, RUN_B, RUN_LATE, RUN_OTHER, RUN_RESTORE, RUN_NOW)):
@@ -154,7 +157,7 @@ class World:
 
 @pytest.fixture(params=["open", "closed", "closed, with a stored open set"])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
-    errors = [{"type": one, "message": "x"} for one in ("KeyError", "TypeError")]
+    errors = [{"type": error_type, "message": "x"} for error_type in ("KeyError", "TypeError")]
     letters = [a_dead_letter(n, error=errors[n % 2]) for n in range(len(LETTERS))]
     archive = archive_with(tmp_path, letters)
     world = World(archive, {RUN_A: 3 * DAY, RUN_B: -5 * 3600, RUN_OTHER: -40 * DAY})
@@ -184,8 +187,8 @@ def test_status_counts_what_happened(world: World, capsys: Capture) -> None:
     own = {state: count for state, count in OWN.items() if state != "erased"}
     assert answer["counts"] == {**own, "pending": PENDING}
     assert answer["messages"] == sum(own.values())
-    assert sum(one["messages"] for one in answer["drains"]) == answer["messages"]
-    assert sum(one["pending"] for one in answer["drains"]) == PENDING
+    assert sum(drain["messages"] for drain in answer["drains"]) == answer["messages"]
+    assert sum(drain["pending"] for drain in answer["drains"]) == PENDING
     of_plans = Counter[str]()
     for plan in answer["plans"]:
         of_plans.update(plan["counts"])
@@ -202,8 +205,8 @@ def test_groups_count_what_happened(world: World, capsys: Capture) -> None:
     assert counts == OWN
     assert sum(group["pending"] for group in groups) == PENDING
     assert main(["groups", "--archive", world.archive.root]) == 0
-    said = capsys.readouterr().out
-    assert f"messages: {PENDING} pending, {OWN['sent']} sent" in said
+    printed = capsys.readouterr().out
+    assert f"messages: {PENDING} pending, {OWN['sent']} sent" in printed
 
 
 @pytest.mark.parametrize("run_id", [RUN_A, RUN_B])
@@ -228,7 +231,7 @@ def test_each_message_is_shown_as_it_is(world: World, capsys: Capture) -> None:
             shown[name] = copy["state"]
 
     assert main(["show", "--archive", world.archive.root, IDS["erased"]]) == 2
-    assert {**shown, "erased": "erased"} == {name: one.state for name, one in LETTERS.items()}
+    assert {**shown, "erased": "erased"} == {name: letter.state for name, letter in LETTERS.items()}
 
 
 def test_the_console_counts_what_happened(world: World) -> None:

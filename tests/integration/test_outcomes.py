@@ -62,13 +62,13 @@ class Sending:
 
     @property
     def groups(self) -> list[str]:
-        return [one.group_id for one in plan_of(self.archive).groups]
+        return [group.group_id for group in plan_of(self.archive).groups]
 
-    def settle(self, numbers: Sequence[int], word: Disposition, plan_id: str = "") -> None:
+    def settle(self, numbers: Sequence[int], disposition: Disposition, plan_id: str = "") -> None:
         """Write into the ledger what a run did."""
-        of, run_id = (plan_id, "run-0") if plan_id else (self.plan_id, RUN)
-        outcomes = {f"m-{n:04d}": word for n in numbers}
-        settle(self.archive, of, outcomes, run_id, SENT_AT.timestamp())
+        plan_of_run, run_id = (plan_id, "run-0") if plan_id else (self.plan_id, RUN)
+        outcomes = {f"m-{n:04d}": disposition for n in numbers}
+        settle(self.archive, plan_of_run, outcomes, run_id, SENT_AT.timestamp())
 
     def words(self, verb: str, *words: str) -> list[str]:
         table = self.table.table_name
@@ -87,7 +87,7 @@ def sending(
     monkeypatch.setenv("AWS_ENDPOINT_URL", sqs_endpoint)
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", dynamodb.meta.endpoint_url)
     main_queue = make_queue("main", make_queue("dlq"), 2, VisibilityTimeout="75")
-    errors = [{"type": one, "message": "x"} for one in ("KeyError", "TypeError")]
+    errors = [{"type": error_type, "message": "x"} for error_type in ("KeyError", "TypeError")]
     archive = archive_with(tmp_path, [a_dead_letter(n, error=errors[n % 2]) for n in range(7)])
     table = ReturnsTable(dynamodb, failure_table, lambda: int(NOW.timestamp()))
     sending = Sending(archive, main_queue.url, table)
@@ -129,7 +129,8 @@ def returned(sending: Sending) -> Sending:
 
 
 def test_pages_say_what_came_back(returned: Sending) -> None:
-    browser, (group, other) = opened(console_at(returned)), returned.groups
+    browser = opened(console_at(returned))
+    group, other = returned.groups
 
     assert "4 sent, <b>2 came back</b>" in browser.get("/").text
     page = browser.get(f"/groups/{group}").text
@@ -139,7 +140,7 @@ def test_pages_say_what_came_back(returned: Sending) -> None:
     assert f"group={other}" in of_other
     assert "/outcomes?" not in of_other
     messages = browser.get(f"/groups/{group}/messages").text
-    assert [messages.count(f"<td>{one}</td>") for one in ("came back", "sent")] == [1, 2]
+    assert [messages.count(f"<td>{outcome}</td>") for outcome in ("came back", "sent")] == [1, 2]
     assert messages.count("<td>came back, parked again</td>") == 1
 
 
@@ -155,7 +156,8 @@ def test_page_of_a_job_goes_on_until_every_failure_would_have_come_back(
     address = f"/outcomes?plan={returned.plan_id}"
 
     page = world.page(job)
-    late, early = world.browser.get(address), opened(earlier).get(address)
+    late = world.browser.get(address)
+    early = opened(earlier).get(address)
 
     assert "Did it work?" in page
     assert f'hx-get="{BASE}{address}&amp;group={world.group_id}"' in page
@@ -177,7 +179,7 @@ def test_verbs_say_what_came_back(returned: Sending, capsys: Capture) -> None:
     assert row[1:5] == ["4", "0", "4", "2"]
     assert main(returned.words("groups", "--json")) == 0
     listed = json.loads(capsys.readouterr().out)["groups"]
-    assert [one["returned"] for one in listed] == [2, None]
+    assert [row["returned"] for row in listed] == [2, None]
 
     assert main(returned.words("status")) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
@@ -190,7 +192,8 @@ def test_verbs_say_what_came_back(returned: Sending, capsys: Capture) -> None:
 def test_verbs_without_a_failure_table_say_what_a_ramp_counted_last(
     returned: Sending, capsys: Capture
 ) -> None:
-    group, archive = returned.groups[0], returned.archive
+    group = returned.groups[0]
+    archive = returned.archive
     Steps(archive, returned.plan_id, "main").note_returns(LastCount(1_800_000_000, {group: 1}))
     as_of = "came back: as ramps counted it, the oldest 2027-01-15 08:00 UTC; not now"
     place = ["--archive", archive.root]
@@ -218,8 +221,8 @@ def test_verbs_without_a_failure_table_say_what_a_ramp_counted_last(
     Steps(archive, returned.plan_id, "main").note_returns(LastCount(1_800_000_000, counts))
     assert main(returned.words("groups", "--json")) == 0
     listed = json.loads(capsys.readouterr().out)["groups"]
-    assert [one["returned"] for one in listed] == [2, 1]
-    assert [one["returned_at"] for one in listed] == [None, "2027-01-15T08:00:00+00:00"]
+    assert [row["returned"] for row in listed] == [2, 1]
+    assert [row["returned_at"] for row in listed] == [None, "2027-01-15T08:00:00+00:00"]
 
 
 @pytest.mark.parametrize("is_closed", [False, True])
@@ -328,7 +331,8 @@ def watch_of(sending: Sending, wait: Any, exit_code: int = 0, **options: Any) ->
 def test_watch_ends_with_3_if_more_came_back_since_the_run_began_than_may(
     returned: Sending, capsys: Capture, new: int, allowed: str | None, exit_code: int
 ) -> None:
-    waits, group = list[bool](), returned.groups[0]
+    waits = list[bool]()
+    group = returned.groups[0]
     ids = [f"first-{n}" for n in (4, 6, 8, 10)][:new]
 
     def wait(_: threading.Event) -> None:
@@ -337,7 +341,7 @@ def test_watch_ends_with_3_if_more_came_back_since_the_run_began_than_may(
     watch, ended_with = watch_of(returned, wait, allow_returns=allowed)
 
     assert ended_with == exit_code
-    assert [one.returned for one in watch.outcomes] == [2 + new]
+    assert [outcome.returned for outcome in watch.outcomes] == [2 + new]
     assert f"watching: {group}: sent 4, came back {2 + new} (" in capsys.readouterr().out
     # 150 s and a minute, a look each 10 s; or until nothing more can come back.
     assert len(waits) == (1 if new == 4 else 21)
@@ -359,7 +363,11 @@ def test_watch_ends_early_with_its_time_budget_or_a_signal(
 def test_watch_that_cannot_say_what_came_back_is_exit_code_1(
     returned: Sending, capsys: Capture
 ) -> None:
-    group, nobody = returned.groups[0], lambda _: None
+    group = returned.groups[0]
+
+    def nobody(_: object) -> None:
+        return None
+
     _, budget = watch_of(returned, nobody, time_budget_seconds=20.0)
     returned.table.client.delete_table(TableName=returned.table.table_name)
     codes = [watch_of(returned, nobody, exit_code)[1] for exit_code in (0, 3, 4)]
@@ -372,7 +380,8 @@ def test_redrive_goes_on_after_the_send_until_it_is_known_what_came_back(
     engine: Engine, sending: Sending, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DLQ_MINUTE_SECONDS", "0.6")
-    group, ids = sending.groups[0], [f"first-{n}" for n in (0, 2, 4, 6)]
+    group = sending.groups[0]
+    ids = [f"first-{n}" for n in (0, 2, 4, 6)]
     is_over = threading.Event()
 
     def fail() -> None:

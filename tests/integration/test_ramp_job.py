@@ -90,7 +90,7 @@ class Job:
         self.plan_id = Path(self.plan).parent.name
         raw = yaml.safe_load(Path(self.plan).read_text())
         # By their errors, the ids of the groups.
-        self.groups = {one["title"].split(":")[0]: one["id"] for one in raw["groups"]}
+        self.groups = {group["title"].split(":")[0]: group["id"] for group in raw["groups"]}
 
     def run(self, announce: Callable[[str], object] = str, **options: Any) -> RedriveSummary:
         usual = RedriveRequest(
@@ -106,6 +106,7 @@ class Job:
         )
         request = replace(usual, **options)
         run = prepare(self.archive, request, client_at, self.engine.attribute_fault)
+
         return redrive(
             self.engine,
             run,
@@ -116,17 +117,17 @@ class Job:
 
     def verdicts(self, summary: RedriveSummary) -> dict[str, Verdict]:
         errors = {group_id: error for error, group_id in self.groups.items()}
-        return {errors[one.group_id]: one.verdict for one in summary.ramp}
+        return {errors[ramp.group_id]: ramp.verdict for ramp in summary.ramp}
 
-    def say(self, group_id: str, **said: Any) -> None:
-        add_statement(self.archive, group_id, Statement(datetime.now(UTC), "me", **said))
+    def say(self, group_id: str, **fields: Any) -> None:
+        add_statement(self.archive, group_id, Statement(datetime.now(UTC), "me", **fields))
 
     def steps(self) -> list[Step]:
         name = self.world.main.url.rpartition("/")[2]
         return Steps(self.archive, self.plan_id, name).read()
 
     def sizes(self, group_id: str) -> list[int]:
-        return [size for one in self.steps() if (size := one.messages.get(group_id))]
+        return [size for step in self.steps() if (size := step.messages.get(group_id))]
 
     def add_returns(self, group_id: str, *first_ids: str) -> None:
         """Count what did not come back."""
@@ -177,15 +178,15 @@ def in_lanes(lanes: str, error_of: Callable[[int], str]) -> list[Message]:
     ]
 
 
-def number(one: Message) -> int:
-    return int(json.loads(one.body)["n"])
+def number(message: Message) -> int:
+    return int(json.loads(message.body)["n"])
 
 
 def test_bad_step_stops_its_group_until_somebody_decides_and_the_other_goes_on(
     job: Job, world: RampWorld
 ) -> None:
     job.begin(two_groups())
-    world.fails = lambda one: number(one) % 2 == 0
+    world.fails = lambda message: number(message) % 2 == 0
 
     summary = job.run()
 
@@ -198,7 +199,10 @@ def test_bad_step_stops_its_group_until_somebody_decides_and_the_other_goes_on(
     assert returned.history.context.reason == "redrive_step"
     bad, good = (job.groups[error] for error in ("KeyError", "TimeoutError"))
     counts = last_counts(job.archive, job.plan_id)
-    assert {one: counts[one].returned[one] for one in (bad, good)} == {bad: 1, good: 0}
+    assert {group_id: counts[group_id].returned[group_id] for group_id in (bad, good)} == {
+        bad: 1,
+        good: 0,
+    }
 
     again = job.run()
 
@@ -254,11 +258,11 @@ def test_run_that_is_killed_goes_on_at_its_step_and_sends_nothing_twice(
 
     assert job.verdicts(last) == {"TimeoutError": Verdict.SENT}
     assert last.counts == {"sent_before": 9, "sent": 3, "discarded_before": 3, "no_room": 1}
-    assert [one.number for one in job.steps()] == [1, 2, 3, 4]
+    assert [step.number for step in job.steps()] == [1, 2, 3, 4]
     # A step begins when all before it are handled.
     assert dict(begun) == {1: 0, 2: 1, 3: 3, 4: 9}
     assert job.handled() == [n for n in range(15) if n not in (3, 7, 9)]
-    in_steps = [one.history.context.in_step or False for one in world.handled]
+    in_steps = [message.history.context.in_step or False for message in world.handled]
     assert in_steps == [True] * 9 + [False] * 3
 
 
@@ -266,8 +270,9 @@ def test_nobody_consumes_so_the_run_ends_and_a_later_one_goes_on(
     job: Job, world: RampWorld
 ) -> None:
     job.begin(two_groups())
-    one, other = job.groups.values()
-    world.is_consuming, world.step_seconds = False, 0.1
+    first, other = job.groups.values()
+    world.is_consuming = False
+    world.step_seconds = 0.1
 
     summary = job.run()
 
@@ -284,7 +289,7 @@ def test_nobody_consumes_so_the_run_ends_and_a_later_one_goes_on(
     # Three days later: more minutes than CloudWatch has points in an answer.
     world.clock.advance(3 * 86_400)
     world.is_consuming = True
-    part = job.run(group=one)
+    part = job.run(group=first)
 
     assert part.count("sent", "sent_before") == 10
     assert not part.stopped_by
@@ -339,15 +344,15 @@ def test_table_that_nobody_can_read_any_more_ends_the_run_and_a_later_one_goes_o
 
 def test_that_nobody_watches_is_said_before_the_first_message(job: Job, world: RampWorld) -> None:
     job.begin(two_groups())
-    said: list[tuple[str, int]] = []
+    announced: list[tuple[str, int]] = []
 
     def announce(note: str) -> None:
-        said.append((note, len(world.main.queue.messages())))
+        announced.append((note, len(world.main.queue.messages())))
 
     summary = job.run(ramp=None, failure_table=None, announce=announce)
 
     note = "everything at once: no --failure-table counts what comes back"
-    assert said == [(note, 0)]
+    assert announced == [(note, 0)]
     assert summary.notes == (note,)
     assert summary.counts == {"sent": 20}
 
@@ -454,7 +459,7 @@ def test_return_after_a_verdict_stops_its_group_within_the_last_step(
 
     assert first.stopped_by == Stop(StopCause.BAD_STEP)
     assert job.verdicts(first)["TimeoutError"] is Verdict.BAD
-    counts = {one.group_id: one.counts for one in last.groups}
+    counts = {group.group_id: group.counts for group in last.groups}
     stopped = counts.pop(late)
     assert stopped["stopped"] == 300 - stopped["sent_before"] > 0
     # The rest of the other group's step goes with the next run.
@@ -531,7 +536,7 @@ def test_on_fifo_a_return_that_was_allowed_holds_up_its_group_until_the_next_pla
     lanes = "ABCDEFGHIJ" * 3 + "KLMN"
     messages = in_lanes(lanes, lambda n: "TimeoutError" if n < 30 else "KeyError")
     job.begin(messages)
-    world.fails = lambda one: number(one) == 1
+    world.fails = lambda message: number(message) == 1
 
     first = job.run(allow_returns="1")
 
@@ -560,7 +565,7 @@ def test_heads_of_message_groups_go_first_and_nothing_overtakes(job: Job, world:
     lanes = "AAAAAABBBCDA"
     messages = in_lanes(lanes, lambda n: "KeyError" if n % 3 == 1 else "TimeoutError")
     job.begin(messages)
-    world.fails = lambda one: number(one) == 1
+    world.fails = lambda message: number(message) == 1
 
     summary = job.run(tasks=1)
 
@@ -583,7 +588,8 @@ def test_step_of_a_killed_run_sends_nothing_of_a_group_that_was_stopped_since(
     *,
     is_decided: bool,
 ) -> None:
-    errors, lanes = ["TimeoutError" if n % 3 else "KeyError" for n in range(18)], "AB" * 9
+    errors = ["TimeoutError" if n % 3 else "KeyError" for n in range(18)]
+    lanes = "AB" * 9
     messages = in_lanes(lanes, errors.__getitem__)
     job.begin(messages)
     stopped = job.groups["KeyError"]
@@ -608,7 +614,7 @@ def test_step_of_a_killed_run_sends_nothing_of_a_group_that_was_stopped_since(
         job.assert_order(lanes)
     if is_decided:
         assert numbers == list(range(18))
-        assert [one.messages[stopped] for one in job.steps()[:3]] == [1, 0, 1]
+        assert [step.messages[stopped] for step in job.steps()[:3]] == [1, 0, 1]
     else:
         assert runs[0].is_stopped
         assert len(of_group) == 1

@@ -49,8 +49,9 @@ def test_fifo_redrive_follows_the_sequence_numbers(make_desk: MakeDesk) -> None:
     assert desk.redrive().count("sent") == 120
 
     arrived: dict[str, list[int]] = {}
-    for one in receive_all(desk.destination):
-        arrived.setdefault(one.message_group_id or "", []).append(json.loads(one.body)["id"])
+    for copy in receive_all(desk.destination):
+        number = json.loads(copy.body)["id"]
+        arrived.setdefault(copy.message_group_id or "", []).append(number)
     assert arrived == {f"g-{g}": list(range(g, 120, 3)) for g in range(3)}
 
 
@@ -93,8 +94,8 @@ def test_one_group_of_the_newest_report_is_redriven_whatever_its_action(
     assert receive_all(destination) == []
     assert main([*command, "--group", chosen, "--execute", "--reason", "fixed"]) == 0
 
-    sent = {one.body for one in receive_all(destination)}
-    of_chosen = [{one.body for one in messages[start::2]} for start in (0, 1)]
+    sent = {message.body for message in receive_all(destination)}
+    of_chosen = [{message.body for message in messages[start::2]} for start in (0, 1)]
     assert sent in of_chosen
     assert chosen in dry_run
     assert other not in dry_run
@@ -140,12 +141,12 @@ def test_plan_of_another_archive_is_refused(make_desk: MakeDesk, tmp_path: Path)
 
 def leave_again(desk: Desk, *, received: int) -> None:
     """Write the first five into another file of their drain, as a crash does, received so often."""
-    again = [with_receives(one, received) for one in desk.sent[:5]]
+    again = [with_receives(message, received) for message in desk.sent[:5]]
     archive_of(Path(desk.archive.root), again)
 
 
-def with_receives(one: Message, count: int) -> Message:
-    return replace(one, system={**one.system, "ApproximateReceiveCount": str(count)})
+def with_receives(original: Message, count: int) -> Message:
+    return replace(original, system={**original.system, "ApproximateReceiveCount": str(count)})
 
 
 @pytest.mark.both_engines
@@ -154,26 +155,28 @@ def test_message_with_several_rows_is_sent_once(make_desk: MakeDesk) -> None:
     leave_again(desk, received=2)
 
     assert desk.redrive().count("sent") == 30
-    assert desk.arrived() == Counter({one.message_id: 1 for one in desk.sent})
+    assert desk.arrived() == Counter({message.message_id: 1 for message in desk.sent})
 
 
 def test_condition_of_the_plan_chooses_among_messages_not_rows(make_desk: MakeDesk) -> None:
     """The first row of a message stands for it; its other row, which fits, does not count."""
-    messages = [with_receives(one, 3 if n < 5 else 9) for n, one in enumerate(standard(30))]
+    messages = [
+        with_receives(original, 3 if n < 5 else 9) for n, original in enumerate(standard(30))
+    ]
     desk = make_desk(messages)
     leave_again(desk, received=4)
     findings = analyzed(desk.engine, desk.archive, where="receive_count >= 4")
     plan = str(approve(Path(findings.plan_path)))
 
     assert desk.redrive(plan).count("sent") == 25
-    assert set(desk.arrived()) == {one.message_id for one in messages[5:]}
+    assert set(desk.arrived()) == {message.message_id for message in messages[5:]}
 
 
 _CLASS = "software.amazon.payloadoffloading.PayloadS3Pointer"
 
 
 @pytest.mark.parametrize(
-    ("bucket", "said"),
+    ("bucket", "notes"),
     [
         (None, ["3 not checked, their bucket is not that of --pointer-bucket"]),
         ("payloads", ["the objects of 1 are gone; 1 not checked, their bucket is not that of"]),
@@ -185,7 +188,7 @@ def test_a_dry_run_says_whether_bodies_in_s3_are_gone(
     moto_endpoint: str,
     monkeypatch: pytest.MonkeyPatch,
     bucket: str | None,
-    said: list[str],
+    notes: list[str],
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", moto_endpoint)
     s3 = boto3.client("s3", region_name="us-east-1")
@@ -193,17 +196,17 @@ def test_a_dry_run_says_whether_bodies_in_s3_are_gone(
     s3.put_object(Bucket="payloads", Key="orders/1", Body=b"{}")
     pointers = [("payloads", "orders/1"), ("payloads", "orders/2"), ("others", "orders/3")]
     letters = [
-        message(f"m-{key}", json.dumps([_CLASS, {"s3BucketName": of, "s3Key": key}]))
-        for of, key in pointers
+        message(f"m-{key}", json.dumps([_CLASS, {"s3BucketName": bucket_name, "s3Key": key}]))
+        for bucket_name, key in pointers
     ]
     desk = make_desk([parked(1), *letters])
     plan = reported(desk.engine, desk.archive)
 
     summary = desk.redrive(plan, execute=False, pointer_bucket=bucket)
 
-    [note] = [one for one in summary.notes if "S3" in one]
+    [note] = [note for note in summary.notes if "S3" in note]
     assert note.startswith("3 of 4 sampled messages are pointers to S3: ")
-    assert all(part in note for part in said)
+    assert all(part in note for part in notes)
 
 
 @pytest.mark.both_engines
@@ -245,7 +248,9 @@ def test_a_run_of_one_group_reads_no_message_of_another(
     desk = make_desk([parked(2 * n) for n in range(5)])
     archive_of(Path(desk.archive.root), [parked(1), parked(3)], "20261122T000000Z-000000")
     plan = planned(desk.archive)
-    (other,) = [one for one in read_plan(Path(plan).read_text("utf-8")).groups if one.count == 2]
+    (other,) = [
+        group for group in read_plan(Path(plan).read_text("utf-8")).groups if group.count == 2
+    ]
     monkeypatch.setattr(memory, "ALWAYS_FIT", 2)
     monkeypatch.setattr(resolve, "available_bytes", lambda _: 100)
     log = tmp_path / "read"

@@ -35,7 +35,7 @@ def test_what_is_in_doubt_is_settled_by_a_discard(make_desk: MakeDesk, capsys: C
     again = desk.redrive(discard, in_doubt="send")
 
     assert (discarded.count("discarded"), again.count("discarded")) == (len(in_doubt), 0)
-    assert desk.arrived() == Counter(one.message_id for one in desk.sent)
+    assert desk.arrived() == Counter(message.message_id for message in desk.sent)
     assert main(["show", "--archive", desk.archive.root, in_doubt[0]]) == 0
     assert "they are in the table of orders" in capsys.readouterr().out
     assert main(["status", "--archive", desk.archive.root, "--json"]) == 0
@@ -54,9 +54,11 @@ def test_fifo_queue_asks_again_until_it_knows(make_desk: MakeDesk) -> None:
     desk.meet(Effect.THROTTLE, probability=0.1, seed=4)
 
     assert desk.redrive().count("sent") == 120
-    arrived = [one.body for one in receive_all(desk.destination)]
+    arrived = [message.body for message in receive_all(desk.destination)]
     for number in range(9):
-        in_order = [one.body for one in desk.sent if one.message_group_id == f"g-{number}"]
+        in_order = [
+            message.body for message in desk.sent if message.message_group_id == f"g-{number}"
+        ]
         assert [body for body in arrived if body in in_order] == in_order
 
 

@@ -122,7 +122,7 @@ def test_new_copies_come_in_order_verdicts_are_counted_and_a_failure_is_exit_cod
 
     assert rehearse(archive, "--endpoint", function.url) == 3
 
-    lines = [re.sub(" {2,}", "|", one.rstrip()) for one in capsys.readouterr().out.splitlines()]
+    lines = [re.sub(" {2,}", "|", line.rstrip()) for line in capsys.readouterr().out.splitlines()]
     assert lines == [
         "verdict|messages|why|for example",
         "fail|1|KeyError: 'vat' of ***|m-001",

@@ -45,11 +45,11 @@ def drained(archive: Archive | Path, number: int, messages: Sequence[Message]) -
 
 def statuses(findings: Findings) -> dict[str, str]:
     """The status of each group by the error that its title begins with."""
-    return {one.title.split(":")[0]: one.status for one in findings.groups}
+    return {group.title.split(":")[0]: group.status for group in findings.groups}
 
 
 def id_of(findings: Findings, error: str) -> str:
-    return next(one.group_id for one in findings.groups if one.title.startswith(error))
+    return next(group.group_id for group in findings.groups if group.title.startswith(error))
 
 
 def run(archive: Archive, verb: str, *words: str) -> None:
@@ -60,7 +60,7 @@ def test_a_group_goes_from_new_to_regressed_and_the_report_says_so(
     engine: Engine, tmp_path: Path, capsys: Capture
 ) -> None:
     errors = ("VatError", "TimeoutError", "ValueError")
-    archive = drained(tmp_path, 1, [failed(one, one) for one in errors])
+    archive = drained(tmp_path, 1, [failed(error, error) for error in errors])
     first = analyzed(engine, archive)
     vat = id_of(first, "VatError")
     run(archive, "decide", vat, "--resolved", "--note", "HR is <b>missing</b>")
@@ -84,15 +84,17 @@ def test_a_group_goes_from_new_to_regressed_and_the_report_says_so(
         "ValueError": "known",
     }
     assert (statuses(part), part.unreadable) == ({"VatError": "resolved"}, (damaged,))
-    assert [one.group_id for one in third.gone] == sorted(id_of(second, one) for one in errors)
-    assert {one.report_id for one in third.gone} == {second.plan_id}
+    assert [group.group_id for group in third.gone] == sorted(
+        id_of(second, group) for group in errors
+    )
+    assert {group.report_id for group in third.gone} == {second.plan_id}
     assert statuses(last) == {
         "VatError": "regressed",
         "TimeoutError": "resolved",
         "KeyError": "new",
     }
 
-    group = next(one for one in last.groups if one.group_id == vat)
+    group = next(group for group in last.groups if group.group_id == vat)
     assert (group.resolved_at is None, group.note) == (False, "HR is <b>missing</b>")
     assert group.first_seen_at == first.analyzed_at
     folder = Path(last.plan_path).parent
@@ -108,7 +110,7 @@ def test_a_group_goes_from_new_to_regressed_and_the_report_says_so(
     capsys.readouterr()
     run(archive, "groups", "--json")
     answer = json.loads(capsys.readouterr().out)
-    (listed,) = [one for one in answer["groups"] if one["group_id"] == vat]
+    (listed,) = [group for group in answer["groups"] if group["group_id"] == vat]
     assert answer["statuses"] == {"regressed": 1, "new": 1, "resolved": 1}
     assert (listed["status"], listed["remembered"]) == ("regressed", "HR is <b>missing</b>")
     run(archive, "groups")
@@ -121,7 +123,7 @@ def test_groups_that_are_not_listed_are_not_gone(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     errors = ("VatError", "TimeoutError", "KeyError")
-    archive = drained(tmp_path, 1, [failed(one, one) for one in errors])
+    archive = drained(tmp_path, 1, [failed(error, error) for error in errors])
     analyzed(engine, archive)
     monkeypatch.setattr(grouping, "LISTED_GROUPS", 2)
     drained(archive, 2, [failed("a-2", "VatError")])
@@ -129,7 +131,7 @@ def test_groups_that_are_not_listed_are_not_gone(
     findings = analyzed(engine, archive)
 
     assert statuses(findings) == {"VatError": "known", "everything else": "new"}
-    assert [one.count for one in findings.groups] == [2, 2]
+    assert [group.count for group in findings.groups] == [2, 2]
 
 
 @pytest.mark.both_engines
@@ -138,8 +140,8 @@ def test_groups_keep_their_ids_while_an_archive_grows(
 ) -> None:
     def user(number: int) -> Message:
         error = FailureError("AuthError", f"customer {'abcdefghijklmnopqrst'[number] * 5} may not")
-        said = context(first_id=f"m-{number}", reason="too_old", error=error)
-        return message(f"m-{number}", "{}", said)
+        attributes = context(first_id=f"m-{number}", reason="too_old", error=error)
+        return message(f"m-{number}", "{}", attributes)
 
     rule = "version: 1\nrules: [{name: many, when: count = 16 AND share > 0.9, action: redrive}]"
     policy = read_policy(rule)
@@ -151,12 +153,17 @@ def test_groups_keep_their_ids_while_an_archive_grows(
     drained(archive, 3, [user(number) for number in range(12, 16)])
     third = analyzed(engine, archive, policy=policy)
     [(part, oldest)] = third.families.items()
-    planned = {one.group_id: one.action for one in find_plan(archive, third.plan_id).plan().groups}
+    planned = {
+        group.group_id: group.action for group in find_plan(archive, third.plan_id).plan().groups
+    }
     run(archive, "decide", part, "discard")
     last = analyzed(engine, archive, policy=policy)
 
     vat = id_of(first, "VatError")
-    counts = [{one.group_id: one.count for one in found.groups} for found in (first, second, third)]
+    counts = [
+        {group.group_id: group.count for group in findings.groups}
+        for findings in (first, second, third)
+    ]
     assert counts == [{oldest: number, part: 1, vat: 1} for number in (1, 11, 15)]
     assert third.groups[0].title == "AuthError: customer <*> may not"
     assert second.families == third.families == last.families == last.similar
@@ -192,19 +199,19 @@ def test_messages_of_one_code_are_a_group_and_no_lead_names_the_code(
 
     codes = ("limit", "stolen", None)
     archive = drained(tmp_path, 1, [refused(n, code) for code in codes for n in range(40)])
-    found = analyzed(engine, archive, where="error_code IN ('limit', 'stolen')")
+    findings = analyzed(engine, archive, where="error_code IN ('limit', 'stolen')")
 
-    groups = {one.title: one for one in found.groups}
-    assert {title: one.count for title, one in groups.items()} == {
+    groups = {group.title: group for group in findings.groups}
+    assert {title: group.count for title, group in groups.items()} == {
         "Refused (limit)": 40,
         "Refused (stolen)": 40,
     }
-    parts = [part for one in found.groups for lead in one.leads for part in lead.parts]
+    parts = [part for group in findings.groups for lead in group.leads for part in lead.parts]
     assert {part.field for part in parts} == {"body.tenant"}
 
     run(archive, "collect", "--only", "analyze", "--group-by", "all (alike)")
     remembered = analyzed(engine, archive)
-    counted = {one.title: one.count for one in remembered.groups}
+    counted = {group.title: group.count for group in remembered.groups}
     assert counted.items() >= {**dict.fromkeys(groups, 40), "Refused (alike)": 20}.items()
     assert remembered.group_by == "all (alike)"
 

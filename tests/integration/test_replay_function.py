@@ -51,7 +51,8 @@ def test_each_message_goes_back_to_its_own_main_queue(endpoint: str, suffix: str
         f"invoices-{uuid.uuid4().hex[:8]}{suffix}", MaximumMessageSize=1024
     )
     stack = ReplayStack.at(endpoint, suffix, OTHER_MAIN_QUEUE_ARNS=queue.arn)
-    main_arn, arn = stack.main.describe()["QueueArn"], queue.arn
+    main_arn = stack.main.describe()["QueueArn"]
+    arn = queue.arn
     sources = {
         "ours": main_arn,
         "theirs": arn,
@@ -60,30 +61,30 @@ def test_each_message_goes_back_to_its_own_main_queue(endpoint: str, suffix: str
         "unknown": arn.replace("invoices", "payments"),
         "of nobody": None,
     }
-    letters = stack.put_in_dlq(
-        *(
-            SendEntry(
-                body,
-                message_group_id=body[:9].replace(" ", "-") if suffix else None,
-                deduplication_id=str(number) if suffix else None,
-            )
-            for number, body in enumerate(sources)
-        )
-    )
-    letters = [
-        replace(one, system={**one.system, "DeadLetterQueueSourceArn": source})
-        if (source := sources[one.body])
-        else one
-        for one in letters
-    ]
+    entries = []
+    for number, body in enumerate(sources):
+        group_id = body[:9].replace(" ", "-") if suffix else None
+        deduplication_id = str(number) if suffix else None
+        entry = SendEntry(body, message_group_id=group_id, deduplication_id=deduplication_id)
+        entries.append(entry)
+
+    letters = []
+    for letter in stack.put_in_dlq(*entries):
+        source = sources[letter.body]
+        if source:
+            system = {**letter.system, "DeadLetterQueueSourceArn": source}
+            letters.append(replace(letter, system=system))
+        else:
+            letters.append(letter)
 
     with stack.wired():
         assert invoke(*letters) == set()
 
-    assert sorted(one.body for one in receive_all(stack.main)) == ["ours", "y" * 1100]
+    assert sorted(message.body for message in receive_all(stack.main)) == ["ours", "y" * 1100]
     assert queue.take() == ["theirs"]
-    parked = {one.body[:9]: one.history.context for one in receive_all(stack.parked)}
-    assert {body: (known.reason, known.source_queue) for body, known in parked.items()} == {
+    parked = {message.body[:9]: message.history.context for message in receive_all(stack.parked)}
+    shown = {body: (context.reason, context.source_queue) for body, context in parked.items()}
+    assert shown == {
         "x" * 9: ("no_room", queue.name),
         "unknown": ("foreign_source", queue.name.replace("invoices", "payments")),
         "of nobody": ("foreign_source", None),
@@ -102,11 +103,11 @@ def test_queue_limit_is_read_and_kept_to_the_byte(stack: ReplayStack, limit_byte
     longest = limit_bytes - COUNTER_BYTES
     (fits,) = stack.put_in_dlq(SendEntry("x" * longest))
     (does_not,) = stack.put_in_dlq(SendEntry("y" * (longest + 1)))
-    kept = invoke(fits, does_not)
+    outcome = invoke(fits, does_not)
 
     (copy,) = receive_all(stack.main)
     (parked,) = receive_all(stack.parked)
-    assert kept == set()
+    assert outcome == set()
     assert (copy.body, set(copy.attributes)) == (fits.body, {REPLAY_COUNT_ATTRIBUTE})
     assert parked.body == does_not.body
 
@@ -134,7 +135,7 @@ def test_queue_urls_may_have_a_path_prefix(
     system = {**letters[0].system, "DeadLetterQueueSourceArn": queue_arn(main)}
 
     assert invoke(replace(letters[0], system=system), letters[1]) == set()
-    assert [one.body for one in receive_all(stack.main)] == ["a"]
+    assert [message.body for message in receive_all(stack.main)] == ["a"]
     (parked,) = receive_all(stack.parked)
     assert parked.history.context.source_queue == main
 
@@ -161,14 +162,15 @@ def test_a_limit_in_the_table_holds_what_comes_next(
     minute = int(time.time()) // 60
     silent = dict.fromkeys(range(minute - 120, minute), 0)
     monkeypatch.setattr(handler, "read_deletions", lambda *_: silent)
-    table, queue = table_stack.environment["FAILURE_TABLE"], table_stack.main.url.rpartition("/")[2]
+    table = table_stack.environment["FAILURE_TABLE"]
+    queue = table_stack.main.url.rpartition("/")[2]
     failed = {f"n{earlier}": 30 for earlier in range(minute - 9, minute - 2)}
     DynamoDbBreaker(dynamodb, table, queue, lambda: minute * 60).update(Update(put=failed))
     assert invoke(*(moved(f"m-{index}") for index in range(30))) == set()
     returned = receive_all(table_stack.main)
     assert len(returned) == 30
     time.sleep(1)
-    again = [moved(one.body, attributes=one.attributes) for one in returned]
+    again = [moved(message.body, attributes=message.attributes) for message in returned]
     assert invoke(*again) == set()
 
     key = {"message_id": {"S": f"breaker#{queue}"}}
@@ -193,13 +195,15 @@ def test_what_comes_back_of_a_redrive_is_counted_and_a_message_of_a_step_goes_no
     archived = [message(name, name) for name in ("plain", "step")]
     to = QueueAddress.from_url(table_stack.main.url)
     sent = [
-        redriven_entry(one, "plan", to, group_id="group", in_step=one.body == "step")
-        for one in archived
+        redriven_entry(message, "plan", to, group_id="group", in_step=message.body == "step")
+        for message in archived
     ]
     assert invoke(*(moved(copy.body, attributes=copy.attributes) for copy in sent)) == set()
 
-    [replayed], [parked] = receive_all(table_stack.main), receive_all(table_stack.parked)
+    [replayed] = receive_all(table_stack.main)
+    [parked] = receive_all(table_stack.parked)
     assert (replayed.body, replayed.history.context.is_back) == ("plain", True)
     assert (parked.body, parked.history.context.reason) == ("step", "redrive_step")
-    both, step = frozenset({"plain", "step"}), frozenset({"step"})
+    both = frozenset({"plain", "step"})
+    step = frozenset({"step"})
     assert table.read("plan", ["group"]) == {"group": Returns(2, 1, both, step)}

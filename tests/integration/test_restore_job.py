@@ -29,7 +29,7 @@ def restored(engine: Engine, archive: "Archive", url: str, **options: object) ->
 
 
 def contents(messages: list[Message]) -> list[tuple[str, object]]:
-    return sorted((one.body, sorted(one.attributes.items())) for one in messages)
+    return sorted((message.body, sorted(message.attributes.items())) for message in messages)
 
 
 def test_message_goes_back_as_it_was_archived_and_only_once(
@@ -43,9 +43,9 @@ def test_message_goes_back_as_it_was_archived_and_only_once(
     rest = restored(engine, archive, queue.url)
     again = restored(engine, archive, queue.url)
 
-    assert [first.count(word) for word in ("restored", "over_limit")] == [3, 1]
-    assert [rest.count(word) for word in ("restored", "restored_before")] == [1, 3]
-    assert [again.count(word) for word in ("restored", "restored_before")] == [0, 4]
+    assert [first.count(disposition) for disposition in ("restored", "over_limit")] == [3, 1]
+    assert [rest.count(disposition) for disposition in ("restored", "restored_before")] == [1, 3]
+    assert [again.count(disposition) for disposition in ("restored", "restored_before")] == [0, 4]
     assert contents(receive_all(queue)) == contents(sources)
     assert analyzed(engine, archive).messages == 0
     assert list(ledger_files(archive)[1]) == []
@@ -54,9 +54,11 @@ def test_message_goes_back_as_it_was_archived_and_only_once(
 def test_what_was_sent_or_discarded_stays_away(
     engine: Engine, make_queue: MakeQueue, tmp_path: Path
 ) -> None:
-    queue, main_queue = make_queue("parked"), make_queue("main")
+    queue = make_queue("parked")
+    main_queue = make_queue("main")
     archive = archive_of(tmp_path, [parked(n) for n in range(4)], drained_from=queue.url)
-    sent, discarded = planned(archive), planned(archive, "discard")
+    sent = planned(archive)
+    discarded = planned(archive, "discard")
     executed(engine, archive, sent, main_queue.url, where="message_id < 'm-002'")
     executed(engine, archive, discarded, main_queue.url)
 
@@ -82,7 +84,7 @@ def test_fifo_groups_go_back_in_order(
     )
 
     assert restored(engine, archive, queue.url).count("restored") == 6
-    arrived = [one.body for one in receive_all(queue) if one.message_group_id == "g-0"]
+    arrived = [message.body for message in receive_all(queue) if message.message_group_id == "g-0"]
     assert arrived == [parked(n).body for n in (4, 2, 0)]
 
 

@@ -109,7 +109,7 @@ def test_the_policys_groups_go_back_and_the_rest_waits_for_a_human(
     assert plan.count("action: redrive\n") == 1
     archive = open_archive(installation.archive)
     assert unnamed_files(Path(archive.root)) == []
-    [path] = [one for one in archive.list("ledger/runs") if one.endswith(".json")]
+    [path] = [path for path in archive.list("ledger/runs") if path.endswith(".json")]
     assert json.loads(archive.read(path) or b"")["policy_sha256"] == digest
 
 
@@ -136,7 +136,7 @@ def test_the_log_of_a_scheduled_run_has_no_words_of_messages(
     others = [message(f"o-{n}", json.dumps({"who": f"n{n}"})) for n in range(12)]
     for some in (texts, letters[:10], letters[10:], others[:10], others[10:]):
         installation.park(*some)
-    argv = [one for one in installation.argv if one != "--execute"]
+    argv = [argument for argument in installation.argv if argument != "--execute"]
     assert main(argv) == 0
 
     shown = capfd.readouterr()
@@ -167,7 +167,7 @@ def test_what_came_back_from_a_redrive_waits_for_a_human_unless_the_policy_says_
     summary = installation.run()
 
     assert summary.redriven is not None
-    counts = [summary.redriven.count(word) for word in ("sent", "not_selected")]
+    counts = [summary.redriven.count(disposition) for disposition in ("sent", "not_selected")]
     assert [*counts, summary.pending.messages] == ([2, 0, 0] if again else [1, 1, 1])
     assert ("came back" in bodies(receive_all(installation.main))) is again
 
@@ -192,13 +192,13 @@ def test_what_people_said_of_a_group_beats_every_rule_and_follows_its_messages(
         left = summary.findings.left_for_people
         by_id = {group_id: name for name, group_id in ids.items()}
         return sorted(bodies(receive_all(installation.main))), {
-            by_id[one]: left[one] for one in left
+            by_id[group_id]: left[group_id] for group_id in left
         }
 
     park(*((f'{{"of": "{name}"}}', name) for name in names))
     first = installation.run(execute=False).findings
     assert first
-    ids = {one.title.split(":")[0].lower(): one.group_id for one in first.groups}
+    ids = {group.title.split(":")[0].lower(): group.group_id for group in first.groups}
     decide("leave", "leave", "--note", "never send")
     decide("discard", "discard")
     decide("edit", "redrive", "--edit", '[{"op": "remove", "path": "/of"}]')
@@ -206,28 +206,31 @@ def test_what_people_said_of_a_group_beats_every_rule_and_follows_its_messages(
     head, entry, tail = plan.read_text().partition(f"- id: {ids['by hand']}\n")
     plan.write_text(f"{head}{entry}    set_attributes: {{of: body}}\n{tail}")
 
-    said = {"leave": "leave", "discard": "discard", "edit": "edit", "by hand": "edit"}
-    assert sent_by(installation.run()) == (['{"of": "free"}'], said)
+    decisions = {"leave": "leave", "discard": "discard", "edit": "edit", "by hand": "edit"}
+    assert sent_by(installation.run()) == (['{"of": "free"}'], decisions)
 
     # A later grouping puts one message into another group.
     files = Path(archive.root, "messages").rglob("*.parquet")
-    [file] = [one for one in files if "Leave" in pq.read_table(one)["error_type"].to_pylist()]
+    [file] = [path for path in files if "Leave" in pq.read_table(path)["error_type"].to_pylist()]
     rows = pq.read_table(file)
-    errors = ["Free" if one == "Leave" else one for one in rows["error_type"].to_pylist()]
+    errors = [
+        "Free" if error_type == "Leave" else error_type
+        for error_type in rows["error_type"].to_pylist()
+    ]
     index = rows.schema.get_field_index("error_type")
     pq.write_table(rows.set_column(index, rows.schema.field(index), pa.array(errors)), file)
     park(("new", "free"))
-    del said["leave"]
+    del decisions["leave"]
     capsys.readouterr()
     assert main(installation.argv) == 0
     shown = capsys.readouterr().out
     assert "left for a person, who last said otherwise than the policy: 4 groups: g-" in shown
     assert f"{ids['free']} (leave)" in shown
     decide("free", "redrive")
-    assert sent_by(installation.run()) == (["new", '{"of": "leave"}'], said)
+    assert sent_by(installation.run()) == (["new", '{"of": "leave"}'], decisions)
 
     installation.policy.write_text(installation.policy.read_text() + "    overrides_people: true\n")
-    rest = sorted(f'{{"of": "{name}"}}' for name in said)
+    rest = sorted(f'{{"of": "{name}"}}' for name in decisions)
     assert sent_by(installation.run()) == (rest, {})
 
 
@@ -236,13 +239,13 @@ def test_two_runs_at_the_same_time_send_each_message_once(installation: Installa
 
     with ThreadPoolExecutor(2) as executor:
         runs = [executor.submit(installation.run) for _ in range(2)]
-    summaries = [one.result() for one in runs]
+    summaries = [run.result() for run in runs]
     last = installation.run()
 
     odd = [parked(number) for number in range(1, 9, 2)]
     assert sorted(bodies(receive_all(installation.main))) == sorted(bodies(odd))
     assert receive_all(installation.parked) == []
-    assert sum(one.drained.archived for one in summaries) == 8
+    assert sum(summary.drained.archived for summary in summaries) == 8
     assert (last.pending.messages, last.postponed) == (4, "")
     status = json.loads(Path(installation.archive, "status.json").read_text())
     assert (status["run_id"], status["pending"]["messages"]) == (last.run_id, 4)
@@ -329,9 +332,11 @@ def test_a_run_that_meets_an_operators_redrive_does_the_rest_and_says_so(
     assert (summary.drained.archived, summary.pending.messages) == (2, 2)
     assert receive_all(installation.main) == []
     assert exit_code == 2
-    said = capsys.readouterr()
-    assert said.out.splitlines()[-1].startswith("run ")
-    assert "nothing was redriven, the next run does it: plan p-1 is being carried out" in said.err
+    printed = capsys.readouterr()
+    assert printed.out.splitlines()[-1].startswith("run ")
+    assert (
+        "nothing was redriven, the next run does it: plan p-1 is being carried out" in printed.err
+    )
 
     assert installation.run().pending.messages == 1
 
@@ -365,7 +370,7 @@ def test_on_glue_the_policy_sets_options_of_the_run_and_reports_name_the_stack(
     """Glue gives a run of the schedule no arguments of its own."""
     installation.park(*map(parked, range(10)))
     archive = open_archive(installation.archive)
-    argv = [word for word in installation.argv if word != "--execute"]
+    argv = [argument for argument in installation.argv if argument != "--execute"]
 
     def run_with(settings: str, job_run_id: str) -> RunResult:
         installation.policy.write_text(f"{POLICY}run: {settings}\n")
@@ -382,8 +387,12 @@ def test_on_glue_the_policy_sets_options_of_the_run_and_reports_name_the_stack(
     assert "at 2.5 a second" in planned.answer
     argv = [*ANALYZE, "--archive", archive.root]
     assert run_with("{}", "jr_2").exit_code == 0
-    reports = [archive.read(one) or b"" for one in archive.list("reports") if "report.html" in one]
-    assert [b"stack shop: 10 messages pending</title>" in one for one in reports] == [True] * 2
+    reports = [
+        archive.read(path) or b"" for path in archive.list("reports") if "report.html" in path
+    ]
+    assert [b"stack shop: 10 messages pending</title>" in report for report in reports] == [
+        True
+    ] * 2
 
 
 def test_the_command_line_ends_with_one_summary_and_names_the_policy(

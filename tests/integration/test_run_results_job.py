@@ -41,14 +41,19 @@ def test_status_and_dry_run_open_a_file_for_each_run(
         lambda: status(StatusOptions(desk.archive.root)),
         lambda: logged.redrive(execute=False),
     ]
+
     for number in (1, 2):
         desk.redrive(limit=PER_RUN)
         for command in commands:
             reads = ledger_reads(folder, command)
-            known = f"{plan_folder(Path(desk.plan).parent.name)}/known.parquet"
-            opened = {path for path in reads if path.endswith(".parquet")} - {OPEN_SET, known}
+
+            known_file = f"{plan_folder(Path(desk.plan).parent.name)}/known.parquet"
+            opened = {path for path in reads if path.endswith(".parquet")} - {OPEN_SET, known_file}
             assert opened == set(ledger_files(desk.archive)[0])
             assert len(opened) == number
             assert not any("/chunk-" in path for path in reads)
-    drains = {one for attempt in attempts_of(desk.archive) for one in attempt.claim.drain_ids}
+
+    drains = {
+        drain_id for attempt in attempts_of(desk.archive) for drain_id in attempt.claim.drain_ids
+    }
     assert drains == {"20231121T031502Z-ab12cd"}

@@ -49,16 +49,16 @@ class Consumer:
 
     def deliver(self, received: list[Received]) -> list[str]:
         failed = self.invoke(received)
-        for one in received:
-            if one["MessageId"] not in failed:
-                self.queue.delete(one)
-        return [one["Body"] for one in received if one["MessageId"] in failed]
+        for raw in received:
+            if raw["MessageId"] not in failed:
+                self.queue.delete(raw)
+        return [raw["Body"] for raw in received if raw["MessageId"] in failed]
 
     def invoke(self, received: list[Received]) -> set[str]:
         """Call the function and delete nothing; the ids of what failed."""
-        records = [lambda_record(Message.from_received(one), self.queue.name) for one in received]
+        records = [lambda_record(Message.from_received(raw), self.queue.name) for raw in received]
         answer = self.handler.lambda_handler({"Records": records}, LambdaContext())
-        return {item["itemIdentifier"] for item in answer["batchItemFailures"]}
+        return {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
 
     def reason(self, message_id: str) -> Failure:
         """Why a message failed, as it was recorded."""
@@ -109,7 +109,7 @@ def test_batch_is_hidden_by_one_call_and_released_by_none_when_all_goes_well(
         consumer.queue.send(str(number))
 
     assert consumer.poll() == []
-    assert [one.entry_count for one in world.front.log.records(EXTEND)] == [10]
+    assert [record.entry_count for record in world.front.log.records(EXTEND)] == [10]
 
 
 def test_failure_is_recorded_and_its_message_comes_again_at_once(
@@ -136,14 +136,14 @@ def test_reasons_are_written_before_anyone_can_receive_what_failed(
     make_consumer: MakeConsumer,
 ) -> None:
     consumer = make_consumer()
-    found: list[int] = []
+    counts: list[int] = []
 
-    consumer.handler.recorder.write = lambda _: found.append(len(consumer.queue.receive()))
+    consumer.handler.recorder.write = lambda _: counts.append(len(consumer.queue.receive()))
     consumer.trouble["bad"] = ZeroDivisionError()
     consumer.queue.send("bad")
 
     assert consumer.poll() == ["bad"]
-    assert found == [0]
+    assert counts == [0]
     assert len(consumer.queue.receive()) == 1
 
 
@@ -158,7 +158,7 @@ def test_fifo_group_stops_at_its_failure_and_comes_again_in_its_order(
     received = consumer.queue.receive()
     assert consumer.deliver(received) == ["a2", "a3"]
     assert consumer.worked == ["a1", "b1"]
-    reasons = {one["Body"]: consumer.reason(one["MessageId"]).error_type for one in received[1:3]}
+    reasons = {raw["Body"]: consumer.reason(raw["MessageId"]).error_type for raw in received[1:3]}
     assert reasons["a2"] == "ZeroDivisionError"
     assert reasons["a3"].endswith("BehindFailureError")
 

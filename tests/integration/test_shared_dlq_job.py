@@ -31,7 +31,8 @@ COUNT = 6
 
 def parked_by_the_function(source: SqsQueue, other: SqsQueue, large: str, *, is_fifo: bool) -> Any:
     """Yield what the function sends to the parked queue, of messages of one of its two queues."""
-    arn, name = source.describe()["QueueArn"], source.url.rpartition("/")[2]
+    arn = source.describe()["QueueArn"]
+    name = source.url.rpartition("/")[2]
     policy = ReplayPolicy(
         QueueAddress.from_url(other.url),
         3,
@@ -40,10 +41,11 @@ def parked_by_the_function(source: SqsQueue, other: SqsQueue, large: str, *, is_
     )
     group = {"MessageGroupId": "one-group"} if is_fifo else {}
     for number in range(COUNT):
-        body, message_id = f"{name} {number}", f"{name}-{number}"
+        body = f"{name} {number}"
+        message_id = f"{name}-{number}"
         if number % 2:
-            known = context(first_id=message_id, source_queue=name, due_seconds=7)
-            letter = message(message_id, body, {**known, **counter("3")}, **group)
+            attributes = context(first_id=message_id, source_queue=name, due_seconds=7)
+            letter = message(message_id, body, {**attributes, **counter("3")}, **group)
         else:
             moved = {"DeadLetterQueueSourceArn": arn, **group}
             letter = message(message_id, body + large * (number == 0), counter("3"), **moved)
@@ -54,10 +56,11 @@ def parked_by_the_function(source: SqsQueue, other: SqsQueue, large: str, *, is_
 def test_each_parked_message_goes_back_to_its_own_queue(
     engine: Engine, make_queue: MakeQueue, tmp_path: Path, suffix: str
 ) -> None:
-    parked, dlq = make_queue(f"parked{suffix}"), make_queue(f"dlq{suffix}")
+    parked = make_queue(f"parked{suffix}")
+    dlq = make_queue(f"dlq{suffix}")
     orders = make_queue(f"orders{suffix}", dlq)
     invoices = make_queue(f"invoices{suffix}", dlq, MaximumMessageSize="2048")
-    names = [one.url.rpartition("/")[2] for one in (orders, invoices)]
+    names = [queue.url.rpartition("/")[2] for queue in (orders, invoices)]
     # Too large to have room for counter and context.
     for source, other, large in ((orders, invoices, ""), (invoices, orders, "x" * 1400)):
         for entry in parked_by_the_function(source, other, large, is_fifo=bool(suffix)):
@@ -104,5 +107,5 @@ def test_each_parked_message_goes_back_to_its_own_queue(
 
 def sent_home(queue: SqsQueue, name: str, numbers: Any) -> None:
     copies: list[Message] = receive_all(queue)
-    assert sorted(one.rstrip("x") for one in bodies(copies)) == [f"{name} {n}" for n in numbers]
-    assert {one.history.context.source_queue for one in copies} <= {name}
+    assert sorted(body.rstrip("x") for body in bodies(copies)) == [f"{name} {n}" for n in numbers]
+    assert {copy.history.context.source_queue for copy in copies} <= {name}

@@ -33,11 +33,12 @@ def approve(location: str) -> None:
 def test_three_commands_lose_nothing(
     engine: Engine, make_queue: MakeQueue, archive: Archive, capsys: Capture, suffix: str
 ) -> None:
-    source, destination = make_queue(f"parked{suffix}"), make_queue(f"main{suffix}")
+    source = make_queue(f"parked{suffix}")
+    destination = make_queue(f"main{suffix}")
     sent = [parked(number) for number in range(30)]
-    for number, one in enumerate(sent):
+    for number, entry in enumerate(sent):
         order = {"message_group_id": f"g-{number % 3}", "deduplication_id": f"d-{number}"}
-        source.send([entry_of(one, **(order if suffix else {}))])
+        source.send([entry_of(entry, **(order if suffix else {}))])
     place = ["--archive", archive.root]
     to_main = ["--to-queue-url", destination.url, "--execute", "--reason", "fixed"]
 
@@ -57,11 +58,11 @@ def test_three_commands_lose_nothing(
     arrived = receive_all(destination)
     assert sorted(bodies(arrived)) == sorted(bodies(sent))
     for group in range(3 if suffix else 0):
-        in_group = [one for one in arrived if one.message_group_id == f"g-{group}"]
+        in_group = [message for message in arrived if message.message_group_id == f"g-{group}"]
         assert bodies(in_group) == bodies(sent[group::3])
-    for one in arrived:
-        assert {n: a for n, a in one.attributes.items() if n != CONTEXT_ATTRIBUTE} == OWN
-        assert REPLAY_COUNT_ATTRIBUTE not in one.attributes
+    for entry in arrived:
+        assert {n: a for n, a in entry.attributes.items() if n != CONTEXT_ATTRIBUTE} == OWN
+        assert REPLAY_COUNT_ATTRIBUTE not in entry.attributes
 
 
 @pytest.mark.parametrize("has_messages", [False, True])

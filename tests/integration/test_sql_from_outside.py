@@ -44,9 +44,9 @@ def nothing_was_called(started_spark: Spark) -> Iterator[None]:
     jvm = started_spark._jvm  # noqa: SLF001 - no public way
     assert jvm is not None
     system = jvm.java.lang.System
-    found = system.getProperty("dlq.test")
+    value = system.getProperty("dlq.test")
     system.clearProperty("dlq.test")
-    assert found is None
+    assert value is None
 
 
 @pytest.mark.parametrize("verb", ["collect", "redrive", "restore", "erase"])
@@ -64,11 +64,11 @@ def test_every_verb_with_a_where_refuses(
     }[verb]
     reports = archive.list("reports")
 
-    for sql, said in REFUSED.items():
+    for sql, error_message in REFUSED.items():
         argv = [verb, "--archive", archive.root, *options, "--where", as_condition(sql)]
         assert run_on(engine, argv) == 2
         sentence = capsys.readouterr().err
-        assert all(part in sentence for part in ("--where", *said))
+        assert all(part in sentence for part in ("--where", *error_message))
     assert receive_all(queue) == []
     assert archive.list("reports") == reports
 

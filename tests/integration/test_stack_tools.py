@@ -129,12 +129,14 @@ def simulating(statements: list[dict[str, Any]]) -> Answer:
         context = {asked[f"{entry}Name"]: asked[f"{entry}Values.member.1"]}
         resource = asked["ResourceArns.member.1"]
         actions = [name for key, name in asked.items() if key.startswith("ActionNames.")]
-        results = "".join(
-            f"<member><EvalActionName>{action}</EvalActionName><EvalDecision>"
-            f"{'allowed' if is_allowed(Call(action, resource, context), statements) else 'denied'}"
-            "</EvalDecision></member>"
-            for action in actions
-        )
+        results = ""
+        for action in actions:
+            call = Call(action, resource, context)
+            decision = "allowed" if is_allowed(call, statements) else "denied"
+            results += (
+                f"<member><EvalActionName>{action}</EvalActionName>"
+                f"<EvalDecision>{decision}</EvalDecision></member>"
+            )
         return "text/xml", (
             "<SimulatePrincipalPolicyResponse><SimulatePrincipalPolicyResult><EvaluationResults>"
             f"{results}</EvaluationResults></SimulatePrincipalPolicyResult>"
@@ -239,7 +241,8 @@ DOCTORED: dict[str, Callable[[], dict[str, Answer]]] = {
 def test_the_doctor_finds_what_is_stored_and_leaves_parked_messages_as_they_were(
     stack: str, name: str, capsys: Capture
 ) -> None:
-    sqs, url = client("sqs"), of_queue("parked")
+    sqs = client("sqs")
+    url = of_queue("parked")
     sqs.send_message(QueueUrl=url, MessageBody="b")
 
     code = run_answering(DOCTORED[name](), "doctor", "--stack", stack)
@@ -265,11 +268,12 @@ def test_the_doctor_never_moves_a_parked_message_on_and_finds_who_else_takes_it(
     stack: str, capsys: Capture
 ) -> None:
     sqs = client("sqs")
-    url, elsewhere = sqs.get_queue_url(QueueName="parked")["QueueUrl"], make_queue("elsewhere")
+    url = sqs.get_queue_url(QueueName="parked")["QueueUrl"]
+    elsewhere = make_queue("elsewhere")
     redrive = {"deadLetterTargetArn": arn("elsewhere"), "maxReceiveCount": 1}
     sqs.set_queue_attributes(QueueUrl=url, Attributes={"RedrivePolicy": json.dumps(redrive)})
     sqs.send_message(QueueUrl=url, MessageBody="b")
-    make_consumer("reader", 30, of="parked")
+    make_consumer("reader", 30, queue="parked")
     make_pipe("copies", "arn:aws:lambda:us-east-1:123456789012:function:copies")
 
     for _ in range(2):
@@ -314,7 +318,7 @@ def test_installations_are_listed(stack: str, capsys: Capture) -> None:
     assert run("status", "--region", "eu-west-1", "--json") == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["version"] == 1
-    assert [one["spark_job"] for one in answer["stacks"]] == [None, "redrive"]
+    assert [stack["spark_job"] for stack in answer["stacks"]] == [None, "redrive"]
     assert run("groups", "--stack", "no-job") == 2
     assert "deploy it with CreateSparkJob=true, or give --archive" in capsys.readouterr().err
 
@@ -376,7 +380,7 @@ class Glue:
 
     def _start(self, request: Mapping[str, Any]) -> str:
         self.arguments.append(request["Arguments"])
-        words = [word for pair in request["Arguments"].items() for word in pair]
+        words = [argument for pair in request["Arguments"].items() for argument in pair]
         try:
             run_on_glue([*words, "--JOB_RUN_ID", "jr_1"], self.main)
             self._state = "SUCCEEDED"
@@ -390,7 +394,8 @@ class Glue:
         return {"Id": "jr_1", "JobRunState": self._state, "ErrorMessage": "Glue's words"}
 
     def _stop(self) -> str:
-        self.stopped, self._state = True, "STOPPED"
+        self.stopped = True
+        self._state = "STOPPED"
         return "{}"
 
 
@@ -418,7 +423,7 @@ def test_a_verb_on_glue_answers_with_its_own_words_and_exit_code(
     assert out.count("sent 5\n") == 2
     assert err.count("dlq: 2 were not sent\n") == 2
     # Glue keeps the arguments of its runs; conditions may name a person.
-    [[argument]] = [one.values() for one in glue.arguments]
+    [[argument]] = [arguments.values() for arguments in glue.arguments]
     assert re.fullmatch(r"stored s3://dead-letters/archive [0-9a-f]{64}", argument)
     [command] = commands
     assert command[0] == "redrive"
@@ -435,7 +440,10 @@ def test_a_verb_on_glue_answers_with_its_own_words_and_exit_code(
 def left_commands() -> list[str]:
     """The stored commands, with all versions."""
     answer = client("s3").list_object_versions(Bucket="dead-letters", Prefix="archive/commands/")
-    return [one["Key"] for one in (*answer.get("Versions", []), *answer.get("DeleteMarkers", []))]
+    return [
+        version["Key"]
+        for version in (*answer.get("Versions", []), *answer.get("DeleteMarkers", []))
+    ]
 
 
 ON_GLUE = ("collect", "--where", "body LIKE '%anna%'", "--on-glue", "--stack")
@@ -619,8 +627,8 @@ def test_a_trigger_that_came_on_late_gets_its_limit_with_the_next_resume(stack: 
     states = iter(["Enabling", "Enabled"])
 
     def listed(_: str) -> tuple[str, str]:
-        one = {"UUID": mapping["UUID"], "State": next(states)}
-        return "application/json", json.dumps({"EventSourceMappings": [one]})
+        state = {"UUID": mapping["UUID"], "State": next(states)}
+        return "application/json", json.dumps({"EventSourceMappings": [state]})
 
     late = session_answering({"lambda.ListEventSourceMappings": listed}, region_name=REGION)
     later = time.time() + 150
@@ -649,8 +657,8 @@ def test_a_limit_that_cannot_be_set_is_told_and_keeps_nobody_from_a_resume(
     assert run("resume", "--stack", stack) == 0
     printed = capsys.readouterr().out
     assert mapping_state() == "Enabled"
-    (told,) = re.findall(r"main: no limit \((.*)\); what gathered in the DLQ is", printed)
-    assert fault in told
+    (reason,) = re.findall(r"main: no limit \((.*)\); what gathered in the DLQ is", printed)
+    assert fault in reason
 
 
 def test_a_resume_of_what_is_on_limits_nothing(stack: str, capsys: Capture) -> None:
@@ -759,7 +767,8 @@ def test_a_stack_that_is_not_there_is_one_sentence(capsys: Capture) -> None:
 def test_status_says_the_limit_and_what_waits(stack: str, capsys: Capture) -> None:
     client("s3").create_bucket(Bucket="dead-letters")
     open_archive("s3://dead-letters/archive", creates=True)
-    sqs, dynamodb = client("sqs"), client("dynamodb")
+    sqs = client("sqs")
+    dynamodb = client("dynamodb")
     create_failure_table(dynamodb, "failures")
     now = datetime.now(UTC)
     breaker = DynamoDbBreaker(dynamodb, "failures", "main", lambda: int(now.timestamp()))

@@ -51,9 +51,9 @@ class Erasing(LocalArchive):
 
 
 def test_an_erase_meanwhile_stops_no_count(archive: Archive) -> None:
-    found = count(Erasing(archive.root))
+    counted = count(Erasing(archive.root))
 
-    assert (found.messages, found.count("sent")) == (9, 1)
+    assert (counted.messages, counted.count("sent")) == (9, 1)
 
 
 def test_queue_is_counted_where_it_is_named(
@@ -64,10 +64,10 @@ def test_queue_is_counted_where_it_is_named(
     source.send([entry_of(parked(n)) for n in range(3)])
     source.receive(max_messages=1, wait_seconds=0)
 
-    found = status(StatusOptions(str(tmp_path / "new"), source.url))
+    result = status(StatusOptions(str(tmp_path / "new"), source.url))
 
-    assert found.queue == QueueCounts(visible=2, in_flight=1, delayed=0)
-    assert (found.messages, found.drains, found.plans) == (0, (), ())
+    assert result.queue == QueueCounts(visible=2, in_flight=1, delayed=0)
+    assert (result.messages, result.drains, result.plans) == (0, (), ())
 
 
 def test_answer_names_what_to_look_at(archive: Archive, capsys: Capture) -> None:
@@ -116,11 +116,11 @@ def asking_nobody() -> NoReturn:
 def test_machines_get_json(archive: Archive, capsys: Capture) -> None:
     assert main(["status", "--archive", archive.root, "--json"]) == 0
 
-    told = json.loads(capsys.readouterr().out)
-    assert (told["version"], told["messages"], told["counts"]["pending"]) == (1, 10, 7)
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["version"], answer["messages"], answer["counts"]["pending"]) == (1, 10, 7)
     plan = {"plan_id": "p-2", "counts": {"in_doubt": 2}, "returned": None, "returned_at": None}
-    assert told["plans"][1] == plan
-    assert told["oldest_pending_at"] == "2023-11-14T22:13:23+00:00"
+    assert answer["plans"][1] == plan
+    assert answer["oldest_pending_at"] == "2023-11-14T22:13:23+00:00"
 
 
 def test_empty_archive_is_no_error_and_the_answer_says_what_to_do(

@@ -61,7 +61,7 @@ def test_budget_that_ends_in_the_middle_leaves_nothing_in_doubt(
     again = desk.redrive()
     assert again.count("sent") + again.count("sent_before") == 600
     assert recorded_stop(desk.archive, again.plan_id, again.run_id) is None
-    assert before + desk.arrived() == Counter({one.message_id: 1 for one in messages})
+    assert before + desk.arrived() == Counter({message.message_id: 1 for message in messages})
 
 
 @pytest.fixture

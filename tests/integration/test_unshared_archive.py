@@ -30,7 +30,7 @@ def test_drain_deletes_nothing_from_the_queue(
 ) -> None:
     source = make_queue("parked")
     sent = [parked(n) for n in range(5)]
-    source.send([entry_of(one) for one in sent])
+    source.send([entry_of(message) for message in sent])
     place = ["--archive", str(tmp_path / "archive"), "--parked-queue-url", source.url]
 
     exit_code = main([*DRAIN, *place, "--wait-seconds", "0", "--tasks", "2"])
@@ -38,7 +38,7 @@ def test_drain_deletes_nothing_from_the_queue(
     assert exit_code == 2
     left = receive_all(source)
     assert sorted(bodies(left)) == sorted(bodies(sent))
-    assert {one.system["ApproximateReceiveCount"] for one in left} == {"1"}
+    assert {message.system["ApproximateReceiveCount"] for message in left} == {"1"}
     assert files_below(other_disk) == []
     shown = capsys.readouterr().err
     assert f"archive {other_disk}: an executor does not see the file probes/" in shown

@@ -63,16 +63,16 @@ def test_what_the_plan_leaves_holds_back_its_message_group_until_a_run_allows_re
     to = ["--to-queue-url", desk.destination.url]
 
     assert main(["redrive", "--archive", desk.archive.root, "--plan", plan, *to]) == 0
-    assert "2 waiting behind an earlier message of" in (said := capsys.readouterr().out)
-    assert "[m-2]: m-3, m-4" in said
+    assert "2 waiting behind an earlier message of" in (printed := capsys.readouterr().out)
+    assert "[m-2]: m-3, m-4" in printed
 
     summary = desk.redrive(plan)
 
-    assert [summary.count(word) for word in ("sent", "waits", "leave")] == [2, 2, 1]
+    assert [summary.count(disposition) for disposition in ("sent", "waits", "leave")] == [2, 2, 1]
     assert sorted(sent(desk.destination)) == ["body 1", "body 5"]
 
     reordered = desk.redrive(plan, allow_reordering=True)
-    assert [reordered.count(word) for word in ("sent", "waits")] == [2, 0]
+    assert [reordered.count(disposition) for disposition in ("sent", "waits")] == [2, 0]
     assert sent(desk.destination) == ["body 3", "body 4"]
 
 
@@ -86,7 +86,7 @@ def test_a_message_that_is_not_in_the_plan_holds_back_what_is_behind_it(
     plan = plan_of(desk.archive, "TimeoutError", where=where, chosen=("m-2", "m-3"))
 
     waiting = desk.redrive(plan)
-    assert [waiting.count(word) for word in ("sent", "waits")] == [1, 1]
+    assert [waiting.count(disposition) for disposition in ("sent", "waits")] == [1, 1]
     assert sent(desk.destination) == ["body 3"]
 
     recorded_as_sent(desk.archive, "m-1")
@@ -115,7 +115,7 @@ def test_which_earlier_message_of_its_message_group_holds_a_message_back(
 
     assert sorted(sent(destination)) == ["body 4", "body 6"]
     words = ("sent", "discarded", "foreign_source", "waits", "other_parked_queue")
-    assert [summary.count(word) for word in words] == [2, 1, 1, 1, 1]
+    assert [summary.count(disposition) for disposition in words] == [2, 1, 1, 1, 1]
 
 
 @pytest.mark.usefixtures("quick_drains")

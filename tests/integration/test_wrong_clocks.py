@@ -56,7 +56,7 @@ def test_plan_of_a_clock_that_is_off_sends_nothing_that_another_plan_sent(
 
     again = desk.redrive(of_wrong_clock)
     assert (again.count("sent"), again.count("sent_before")) == (0, 12)
-    assert desk.arrived() == Counter(one.message_id for one in desk.sent)
+    assert desk.arrived() == Counter(message.message_id for message in desk.sent)
     counted = count(desk.archive)
     assert (counted.count("sent"), counted.count("pending")) == (12, 0)
 
@@ -65,7 +65,8 @@ def test_each_verb_by_a_clock_of_its_own_sends_nothing_twice(
     engine: Engine, make_queue: MakeQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nights = ScheduledRuns(engine, make_queue, tmp_path)
-    arrived, parked_so_far = Counter[str](), 0
+    arrived = Counter[str]()
+    parked_so_far = 0
 
     @contextmanager
     def clock(ahead: float) -> Iterator[None]:
