@@ -68,13 +68,15 @@ def test_workers_that_saw_any_earlier_state_never_grant_more_than_the_limit(
     turns: list[tuple[int, int, int]],
 ) -> None:
     numbers = {"limit": 20, "since": NOW - 60}
-    seen, granted = dict.fromkeys(range(6), numbers), 0
-    for worker, second, wanted in sorted(turns, key=lambda one: one[1]):
+    seen = dict.fromkeys(range(6), numbers)
+    granted = 0
+    for worker, second, wanted in sorted(turns, key=lambda turn: turn[1]):
         view = BreakerView(seen[worker], MINUTE * 60 + second, RULES)
         count, claim = view.grant_claim(wanted)
         changed = apply(numbers, claim)
         if changed is not None:
-            numbers, granted = dict(changed), granted + count
+            numbers = dict(changed)
+            granted = granted + count
         seen[worker] = numbers
 
     assert granted <= 20
@@ -87,11 +89,12 @@ def test_the_breaker_only_turns_replays_into_holds(
     ours = policy("main.fifo" if is_fifo else "main", max_age_seconds=5000)
 
     def step(breaker: BreakerView | None) -> Any:
-        found = {ours.main_queue: breaker} if breaker else {}
-        (one,) = plan_batch([message], ours, NOW, lambda top: number % (top + 1), {}, found)
-        return one
+        breakers = {ours.main_queue: breaker} if breaker else {}
+        (planned,) = plan_batch([message], ours, NOW, lambda top: number % (top + 1), {}, breakers)
+        return planned
 
-    without, held = step(None), step(view)
+    without = step(None)
+    held = step(view)
     if isinstance(held.fate, Replay) and held.fate.is_granted:
         assert held.fate.number == without.fate.number
         assert held.fate.is_counted is (view.limit != 1)
@@ -105,7 +108,8 @@ def test_the_breaker_only_turns_replays_into_holds(
     assert 1 <= held.fate.wait_seconds <= 900
     if held.entry is not None:
         counters = [
-            one.get(REPLAY_COUNT_ATTRIBUTE) for one in (message.attributes, held.entry.attributes)
+            attributes.get(REPLAY_COUNT_ATTRIBUTE)
+            for attributes in (message.attributes, held.entry.attributes)
         ]
         assert counters[1] == (None if message.history.is_inherited else counters[0])
 
@@ -115,8 +119,8 @@ def test_nothing_is_held_past_twelve_hours_or_its_retention(
     message: Message, view: BreakerView, number: int, is_fifo: bool
 ) -> None:
     ours = policy("main.fifo" if is_fifo else "main", dlq_retention_seconds=30_000)
-    found = {ours.main_queue: view}
-    (step,) = plan_batch([message], ours, NOW, lambda top: number % (top + 1), {}, found)
+    breakers = {ours.main_queue: view}
+    (step,) = plan_batch([message], ours, NOW, lambda top: number % (top + 1), {}, breakers)
     if not (isinstance(step.fate, Hold) and step.fate.by_breaker):
         return
     assert isinstance(message.sent_seconds, float) or not is_fifo

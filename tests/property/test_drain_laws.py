@@ -53,10 +53,12 @@ class Scenario:
 
 
 def _faults() -> st.SearchStrategy[Fault]:
-    receive, delete = "ReceiveMessage", "DeleteMessageBatch"
+    receive = "ReceiveMessage"
+    delete = "DeleteMessageBatch"
     operations = st.sampled_from([receive, delete])
     effects = st.sampled_from([Effect.LOSE, Effect.CLOSE, Effect.ERROR, Effect.THROTTLE])
     places = st.integers(1, 12)
+
     return st.one_of(
         st.builds(Fault, effects, operations, nth=places),
         st.builds(Fault, effects, operations, every=st.integers(2, 4)),
@@ -128,6 +130,7 @@ class DrainedQueue:
             receives=1 if self.scenario.is_fifo else self.scenario.receives,
             limit=self.scenario.limit,
         )
+
         task = kind(
             queue or self.queue,
             self._write,
@@ -137,6 +140,7 @@ class DrainedQueue:
             lambda: self.clock.time() + ahead,
             self.clock.advance,
         )
+
         try:
             return task.run()
         except Died:

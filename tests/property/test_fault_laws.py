@@ -81,7 +81,8 @@ letters = st.builds(
     replay_count=st.integers(0, MAX_ATTEMPTS),
     is_child=st.booleans(),
 )
-SEND, HIDE = "SendMessageBatch", "ChangeMessageVisibilityBatch"
+SEND = "SendMessageBatch"
+HIDE = "ChangeMessageVisibilityBatch"
 
 
 def _fault(effect: Effect, **rule: Any) -> Fault:
@@ -164,8 +165,8 @@ class Ending:
         try:
             return self.stack.replay(batch)
         except Died:
-            self.unanswered += sum(one.entry_count for one in log.records(SEND)[before:])
-            return {one.message_id for one in batch}
+            self.unanswered += sum(record.entry_count for record in log.records(SEND)[before:])
+            return {message.message_id for message in batch}
 
     def lost_sends(self) -> int:
         """Entries of the calls that were carried out though their answer was lost."""
@@ -180,11 +181,13 @@ def play(scenario: Scenario) -> Ending:
     stack.budget_seconds = scenario.budget_seconds
     for place, letter in enumerate(scenario.letters):
         stack.dlq.send([_entry(place, letter, is_fifo=scenario.is_fifo)])
+
     retries: Any = {"mode": "standard", "total_max_attempts": scenario.tries}
     config = Config(read_timeout=READ_TIMEOUT_SECONDS, retries=retries)
     client = client_for(stack.front, config)
     # Before the handler that answers in place of a network.
     client.meta.events.register_first("before-send.sqs", require_time_left)
+
     wired = stack.replayer
     draws = random.Random(1)
     stack.replayer = replace(
@@ -196,14 +199,17 @@ def play(scenario: Scenario) -> Ending:
         now_seconds=lambda: stack.now_seconds() + scenario.skew_seconds,
         draw_up_to=lambda top: draws.randint(0, top),
     )
+
     stack.front.log.clear()
     stack.front.faults.add(*scenario.faults)
+
     ending = Ending(scenario, stack)
     sources = [
         EventSource(stack.dlq, ending.replay),
         EventSource(stack.main, collect(ending.handled)),
         EventSource(stack.parked, collect(ending.parked)),
     ]
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(botocore.endpoint, "time", stack.clock)
         run(stack.model, sources)
@@ -225,7 +231,7 @@ def _entry(place: int, letter: Letter, *, is_fifo: bool) -> SendEntry:
 
 def nothing_is_lost(ending: Ending) -> None:
     bodies = {m.body for m in [*ending.handled, *ending.parked]}
-    assert bodies == {f"{n:02d} {one.text}" for n, one in enumerate(ending.scenario.letters)}
+    assert bodies == {f"{n:02d} {letter.text}" for n, letter in enumerate(ending.scenario.letters)}
     assert not ending.stack.dlq.queue.messages()
 
 
@@ -251,7 +257,7 @@ def groups_keep_their_order(ending: Ending) -> None:
 def children_are_messages_of_their_own(ending: Ending) -> None:
     first_ids = {m.body: m.first_id for m in [*ending.handled, *ending.parked]}
     assert len({*first_ids.values()}) == len(first_ids)
-    children = {n for n, one in enumerate(ending.scenario.letters) if one.is_child}
+    children = {n for n, letter in enumerate(ending.scenario.letters) if letter.is_child}
     assert not children & {int(m.body[:2]) for m in ending.parked}
 
 
@@ -269,7 +275,7 @@ def no_try_begins_after_its_invocation(ending: Ending) -> None:
     invocations = ending.stack.invocations_ms
     log = ending.stack.front.log
     for record in (*log.records(SEND), *log.records(HIDE)) if invocations else ():
-        _, ends_ms = max(one for one in invocations if one[0] <= record.at_ms)
+        _, ends_ms = max(invocation for invocation in invocations if invocation[0] <= record.at_ms)
         assert record.at_ms < ends_ms
 
 

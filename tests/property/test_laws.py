@@ -96,7 +96,8 @@ def test_each_copy_fits_its_queue(batch: list[Message], rules: ReplayPolicy) -> 
     ):
         for entry in queue.sent:
             message = of_body[entry.body]
-            named, arn = message.history.context.source_queue, message.source_arn
+            named = message.history.context.source_queue
+            arn = message.source_arn
             is_foreign = bool(named and arn) and not str(arn).endswith(f":{named}")
             is_inherited = message.history.is_inherited or is_foreign
             inherited = OURS if is_inherited else {CONTEXT_ATTRIBUTE}
@@ -113,17 +114,19 @@ def test_every_message_ends_in_exactly_one_place(
     main, dlq, parked = three_queues(refuses)
     outcome = _replay(batch, rules, main, dlq, parked)
 
-    held = [one for one in outcome.outcomes if isinstance(one.fate, Hold)]
-    replayed = [one for one in outcome.outcomes if isinstance(one.fate, Replay)]
-    put_aside = [one for one in outcome.outcomes if isinstance(one.fate, Park)]
+    held = [planned for planned in outcome.outcomes if isinstance(planned.fate, Hold)]
+    replayed = [planned for planned in outcome.outcomes if isinstance(planned.fate, Replay)]
+    put_aside = [planned for planned in outcome.outcomes if isinstance(planned.fate, Park)]
     response = outcome.to_partial_batch_response()
-    left = {item["itemIdentifier"] for item in response["batchItemFailures"]}
-    assert [m.message_id for m in batch] == [one.message_id for one in outcome.outcomes]
+    left = {failure["itemIdentifier"] for failure in response["batchItemFailures"]}
+    assert [m.message_id for m in batch] == [planned.message_id for planned in outcome.outcomes]
     assert len(main.sent) == len(replayed)
     assert len(parked.sent) == len(put_aside)
-    assert len(dlq.sent) == len([one for one in held if not one.is_left])
-    assert left == {one.message_id for one in outcome.outcomes if one.is_left}
-    assert left >= {one.message_id for one in outcome.outcomes if isinstance(one.fate, Failed)}
+    assert len(dlq.sent) == len([planned for planned in held if not planned.is_left])
+    assert left == {planned.message_id for planned in outcome.outcomes if planned.is_left}
+    assert left >= {
+        planned.message_id for planned in outcome.outcomes if isinstance(planned.fate, Failed)
+    }
     # A message group arrives as an unbroken prefix.
     for group in {m.message_group_id for m in batch} if rules.main_queue.is_fifo else ():
         sent = [
@@ -156,9 +159,9 @@ def test_no_message_changes_its_queue(
     assert {source_of[entry.body] for entry in other.sent} <= ({"other"} if is_shared else set())
     assert all(CONTEXT_ATTRIBUTE in entry.attributes for entry in dlq.sent)
     for entry in (*main.sent, *other.sent, *dlq.sent, *parked.sent):
-        known = Message("copy", entry.body, entry.attributes).history
-        if known.context.first_seen_seconds is not None and known.fault is None:
-            assert known.context.source_queue == source_of[entry.body]
+        history = Message("copy", entry.body, entry.attributes).history
+        if history.context.first_seen_seconds is not None and history.fault is None:
+            assert history.context.source_queue == source_of[entry.body]
 
 
 def _source(message: Message, *, is_shared: bool) -> str | None:

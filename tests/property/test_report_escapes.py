@@ -57,7 +57,7 @@ FINDINGS = st.builds(
     lambda groups, texts, where: some_findings(
         *groups, plan_id=texts[0], archive=texts[1], plan_path=texts[2], where=where
     ),
-    st.lists(GROUPS, max_size=3, unique_by=lambda one: one.group_id),
+    st.lists(GROUPS, max_size=3, unique_by=lambda group: group.group_id),
     st.tuples(TEXTS, TEXTS, TEXTS),
     st.none() | TEXTS,
 )
@@ -70,7 +70,7 @@ def test_no_text_becomes_an_element_or_an_attribute(findings: Findings) -> None:
     page = PageOutline(render_page(findings))
     plain = harmless(findings)
     # Groups of one id would be one row.
-    groups = tuple(replace(one, group_id=f"g-{n}") for n, one in enumerate(plain.groups))
+    groups = tuple(replace(group, group_id=f"g-{n}") for n, group in enumerate(plain.groups))
     twin = PageOutline(render_page(replace(plain, groups=groups)))
 
     assert page.elements == twin.elements
@@ -86,7 +86,11 @@ def test_the_page_can_be_written_and_hides_no_character(findings: Findings) -> N
 
     page.encode()
     unseen = {"Cc", "Cs", "Co", "Cn", "Zl", "Zp"}
-    assert not {one for one in page if unicodedata.category(one) in unseen and one not in "\n\t"}
+    assert not {
+        character
+        for character in page
+        if unicodedata.category(character) in unseen and character not in "\n\t"
+    }
 
 
 _PLANNED_ID = re.compile(r"[A-Za-z0-9][\w-]*", re.ASCII)

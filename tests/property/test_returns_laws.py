@@ -127,8 +127,8 @@ def play(scenario: Scenario, *, counts: bool = True) -> Ending:
             raise TableError("denied")
 
     counters = FakeCounters.of([(PLAN, "g-1"), (PLAN, "g-2")], table_faults)
-    known = {"max_receive_count": 1, "dlq_visibility_seconds": VISIBILITY_SECONDS}
-    stack.count_returns(counters.add if counts else None, **known)
+    settings = {"max_receive_count": 1, "dlq_visibility_seconds": VISIBILITY_SECONDS}
+    stack.count_returns(counters.add if counts else None, **settings)
     for place, sent in enumerate(scenario.sent):
         lane: dict[str, Any] = {"MessageGroupId": sent.lane} if scenario.is_fifo else {}
         archived = message(f"first-{place}", f"{place:02d}", **lane)
@@ -142,14 +142,14 @@ def play(scenario: Scenario, *, counts: bool = True) -> Ending:
 
     def consume(batch: Sequence[Message]) -> set[str]:
         left = set[str]()
-        for one in batch:
-            deaths = ending.died[one.body]
-            if len(deaths) < ending.sent_of(one.body).deaths:
-                left.add(one.message_id)
-                deaths.append(one.message_id)
-                ending.died_in_order.append(one.message_id)
+        for received in batch:
+            deaths = ending.died[received.body]
+            if len(deaths) < ending.sent_of(received.body).deaths:
+                left.add(received.message_id)
+                deaths.append(received.message_id)
+                ending.died_in_order.append(received.message_id)
             else:
-                ending.handled.append(one)
+                ending.handled.append(received)
         return left
 
     def replay(batch: Sequence[Message]) -> set[str]:
@@ -171,7 +171,7 @@ def each_return_counts_once_or_is_missed(ending: Ending) -> None:
     for body, copies in ending.died.items():
         if copies:
             came_back[ending.sent_of(body).group].add(f"first-{int(body)}")
-    missed = sum(one.uncounted_returns for one in ending.stack.outcomes)
+    missed = sum(outcome.uncounted_returns for outcome in ending.stack.outcomes)
     counters = ending.counters
     uncounted = set()
     for (_, group), returns in counters.items.items():
@@ -180,8 +180,8 @@ def each_return_counts_once_or_is_missed(ending: Ending) -> None:
         uncounted |= came_back[group] - returns.returned_ids
     assert len(uncounted) <= missed
     if not ending.scenario.sqs_faults:
-        in_steps = {f"first-{n}" for n, one in enumerate(ending.scenario.sent) if one.in_step}
-        plain = [one for one in counters.confirmed if one not in in_steps]
+        in_steps = {f"first-{n}" for n, letter in enumerate(ending.scenario.sent) if letter.in_step}
+        plain = [first_id for first_id in counters.confirmed if first_id not in in_steps]
         assert len(plain) == len({*plain})
 
 
@@ -192,7 +192,7 @@ def no_message_of_a_step_is_replayed(ending: Ending) -> None:
 
 
 def nothing_is_lost_or_sent_twice(ending: Ending) -> None:
-    arrived = [one.body for one in (*ending.handled, *ending.parked)]
+    arrived = [message.body for message in (*ending.handled, *ending.parked)]
     assert {*arrived} == {f"{n:02d}" for n in range(len(ending.scenario.sent))}
     assert len(arrived) - len({*arrived}) <= ending.lost_sends()
     assert not ending.stack.dlq.queue.messages()
@@ -232,7 +232,7 @@ def test_laws_hold_whatever_fails(scenario: Scenario) -> None:
 
 @given(scenarios)
 def test_counting_changes_nothing_for_what_is_in_no_step(scenario: Scenario) -> None:
-    plain = replace(scenario, sent=[replace(one, in_step=False) for one in scenario.sent])
+    plain = replace(scenario, sent=[replace(letter, in_step=False) for letter in scenario.sent])
 
     counting, without = (
         [(now_ms, step.message_id, step.fate) for now_ms, step in play(plain, counts=counts).steps]

@@ -65,7 +65,7 @@ def test_a_burst_that_waits_for_half_a_day_never_comes_all_at_once() -> None:
     """50,000 in a minute, 13 h: no minute has more replays than the first have without a limit."""
     world = Outage(burst(50_000, 13 * HOUR)).run()
     without = Outage(replace(burst(50_000, 1200), has_breaker=False)).run()
-    peaks = [max(one.replays.values()) for one in (world, without)]
+    peaks = [max(outage.replays.values()) for outage in (world, without)]
     sys.stdout.write(f"\n50,000 in a minute, 13 h: peak {peaks[0]:,} a minute, not {peaks[1]:,}\n")
 
     assert peaks[0] <= peaks[1]

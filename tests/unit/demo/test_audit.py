@@ -17,7 +17,8 @@ from demo.world import to_record
 MESSAGES = {m.identity: m for m in invent(10, seed=1)}
 FIFO = {m.identity: m for m in in_groups([*MESSAGES.values()])}
 FIRST, SECOND = [*MESSAGES][:2]
-MAIN, DLQ = "arn:aws:sqs:us-east-1:123456789012:orders", "arn:aws:sqs:us-east-1:123456789012:dlq"
+MAIN = "arn:aws:sqs:us-east-1:123456789012:orders"
+DLQ = "arn:aws:sqs:us-east-1:123456789012:dlq"
 
 
 def record(message: DemoMessage, queue: str = MAIN, copy: int = 0, **more: str) -> dict[str, Any]:
@@ -45,9 +46,9 @@ def processed(messages: Mapping[str, DemoMessage], but: Collection[str] = ()) ->
 
 
 def conclude(journal: Journal, **left: Collection[str]) -> Account:
-    found = {FinalState[name]: ids for name, ids in left.items()}
+    identities_of = {FinalState[name]: ids for name, ids in left.items()}
     empty: dict[FinalState, Collection[str]] = {FinalState.ARCHIVED: (), FinalState.PARKED: ()}
-    return account(MESSAGES, journal, empty | found)
+    return account(MESSAGES, journal, empty | identities_of)
 
 
 def test_every_message_is_well() -> None:
@@ -73,7 +74,8 @@ def test_every_message_is_well() -> None:
 
 
 def test_copy_of_a_redrive_that_comes_back_counts_once() -> None:
-    journal, redriven = Journal(MESSAGES), '{"v":1,"plan":"p"}'
+    journal = Journal(MESSAGES)
+    redriven = '{"v":1,"plan":"p"}'
     plain = record(MESSAGES[FIRST], DLQ)
     of_redrive = record(MESSAGES[FIRST], DLQ, 1, context=redriven)
     replayed = record(MESSAGES[FIRST], DLQ, 2, context=redriven, counter="1")
@@ -111,15 +113,15 @@ def test_altered_unknown_and_duplicate_messages_are_noted() -> None:
 
 
 def test_dead_letters_of_a_group_that_overtake_are_found() -> None:
-    one, other = next(
+    first, other = next(
         (a, b)
         for a in FIFO.values()
         for b in FIFO.values()
         if a.number < b.number and a.group == b.group
     )
-    for order, broken in (((one, other), set()), ((other, one), {one.group})):
+    for order, broken in (((first, other), set()), ((other, first), {first.group})):
         journal = Journal(FIFO)
-        for message in (one, other):
+        for message in (first, other):
             journal.dead_lettered(record(message, DLQ))
         for message in order:
             journal.received(record(message, counter="1", copy=1))
@@ -127,7 +129,7 @@ def test_dead_letters_of_a_group_that_overtake_are_found() -> None:
 
     result = account(FIFO, journal, {FinalState.ARCHIVED: (), FinalState.PARKED: ()})
     assert result.counts["out_of_order"] == 1
-    assert f"dead letters came back out of order in: {one.group}." in result.faults
+    assert f"dead letters came back out of order in: {first.group}." in result.faults
 
 
 def test_own_messages_are_read_up_to_the_limit(tmp_path: Path) -> None:

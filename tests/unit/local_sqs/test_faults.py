@@ -71,7 +71,7 @@ def test_effect_on_the_answer_and_on_the_queue(
 ) -> None:
     front.faults.add(Fault(effect, "SendMessageBatch", seconds=5, code="ExpiredToken"))
 
-    assert [type(one) for one in queue.send(BATCH)] == [result, result]
+    assert [type(result) for result in queue.send(BATCH)] == [result, result]
     assert len(front.model.queues["main"].messages()) == arrived
 
 
@@ -82,9 +82,9 @@ def test_chosen_entries_fail_and_the_rest_is_done(
     front.faults.add(Fault(Effect.FAIL_ENTRIES, "SendMessageBatch", entries=entries))
     results = queue.send(BATCH)
 
-    confirmed = [str(i) for i, one in enumerate(results) if isinstance(one, Confirmed)]
+    confirmed = [str(i) for i, result in enumerate(results) if isinstance(result, Confirmed)]
     assert confirmed == sent
-    assert {one.code for one in results if isinstance(one, Refused)} == {"InternalError"}
+    assert {result.code for result in results if isinstance(result, Refused)} == {"InternalError"}
     assert len(front.model.queues["main"].messages()) == len(sent)
 
 
@@ -101,9 +101,9 @@ def test_error_of_kms_has_the_code_that_boto3_shows(
     with pytest.raises(QueueError) as refused:
         queue.receive(wait_seconds=0)
 
-    codes = {one.code for one in results if isinstance(one, Refused)}
+    codes = {result.code for result in results if isinstance(result, Refused)}
     assert codes == {refused.value.code} == {"KMS.DisabledException"}
-    assert [type(one) for one in results] == [Refused] * 4
+    assert [type(result) for result in results] == [Refused] * 4
 
 
 @pytest.mark.parametrize("after", [False, True])
