@@ -1,6 +1,6 @@
 """Dead-letter handling of the operator: archive, explain, plan, redrive, and the command ``dlq``.
 
-The parts, from the values up; what stands lower may import what stands higher. Parts with * use
+The parts, from the values up; a part may import those above it in this list. Parts with * use
 SQS, files or the terminal:
 
 ==============  ====================================================================================

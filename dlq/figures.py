@@ -115,7 +115,7 @@ def visible(text: str) -> str:
     """
     if text.replace("\n", "").isprintable():
         return text
-    # Each with the character before it; before the first one stands a blank.
+    # Each with the character before it; the first one with a blank.
     return "".join(map(_visible, text, f" {text}"))
 
 

@@ -47,7 +47,7 @@ _LEAST_MARGIN_SECONDS = 120.0
 """Of the time-out: for the start of Spark, and to finish when the time budget is over."""
 
 _CHECK_SECONDS = 5.0
-"""How often a run looks for a request to stop."""
+"""The interval at which a run looks for a request to stop."""
 
 
 def run(arguments: Sequence[str], main: Callable[[Sequence[str]], int]) -> None:

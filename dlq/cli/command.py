@@ -77,7 +77,7 @@ a group of messages, from the parked queue to the main queue:
 {running.SETTINGS}"""
 
 _INSTALLED_DOCS = Path("share", "doc", "sqs-dlq-replay", "docs")
-"""Where the wheel puts the pages that help texts name, below the environment's folder."""
+"""The folder in which the wheel puts the pages that help texts name, below the environment's."""
 
 
 class _HelpFormatter(RawDescriptionRichHelpFormatter):

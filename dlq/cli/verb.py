@@ -42,7 +42,7 @@ ENGINE: ContextVar[str | None] = ContextVar("engine", default=None)
 """The engine that ``--engine`` or the program names; None to choose by what the verb reads."""
 
 PROGRESS: ContextVar[Progress | None] = ContextVar("progress", default=None)
-"""How progress is shown; None for what suits standard error."""
+"""The display of progress; None to choose it by standard error."""
 
 DONE = 0
 CHECK_FAILED = SPARK_FAILED = 1

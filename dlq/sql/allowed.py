@@ -128,7 +128,7 @@ _WHY = {
     **dict.fromkeys(("Window", "count", "sum", "min", "max", "row_number"), _OTHERS),
     "Concat": r"two texts side by side; write a quote within a text as \'",
 }
-"""Why well-known names, and nodes of sqlglot, are refused. Others are just not on the list."""
+"""Reasons to refuse well-known names, and nodes of sqlglot. Others are just not on the list."""
 
 
 def check_sql(sql: str | None, columns: Collection[str], place: str | None = WHERE) -> None:
@@ -433,7 +433,7 @@ def _check_replacement(node: exp.Expr) -> None:
 
 
 def shown(node: exp.Expr) -> str:
-    """Format *node* as it stands in an error."""
+    """Format *node* for an error."""
     return node.sql(Spark, unsupported_level=ErrorLevel.IGNORE, comments=False)
 
 

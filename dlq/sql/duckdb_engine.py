@@ -63,10 +63,10 @@ _TABLE = "messages"
 _BATCH_ROWS = 1000
 
 _LOOK_SECONDS = 0.5
-"""How often the caller's thread wakes up, so that Ctrl-C is noticed."""
+"""The interval at which the caller's thread wakes up, so that Ctrl-C is noticed."""
 
 _END_SECONDS = 10.0
-"""How long to wait for a query that was interrupted: DuckDB looks after each part of a batch."""
+"""The wait for a query that was interrupted: DuckDB looks after each part of a batch."""
 
 
 def matching(

@@ -135,7 +135,7 @@ class DuckSql:
         type: of its result.
         columns: the names of these columns, in order.
         functions: those in Python that it calls, by name.
-        growth: at most so many bytes are made of each byte of a row; see ``_growth``.
+        growth: the most bytes that are made of each byte of a row; see ``_growth``.
     """
 
     text: str

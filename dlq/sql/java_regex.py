@@ -1,8 +1,8 @@
 r"""Translate a regular expression of Java to one of RE2 that finds a match in the same texts.
 
 The two differ in ``.``, ``$``, ``\s``, ``\b``, letters of either case, and in what they can express
-at all. So each part is parsed and written anew with sets of characters. What could differ is
-refused. Pure, without an engine.
+at all. So each part is parsed, and written again with sets of characters. Parts that could differ
+are refused. Pure, without an engine.
 """
 
 import re
@@ -53,7 +53,7 @@ def like_to_re2(pattern: str, escape: str = "\\") -> str:
     r"""Return a pattern of RE2 for a ``LIKE``, whose whole text it must match.
 
     Raises:
-        UntranslatableError: *escape* stands before a character that it need not escape.
+        UntranslatableError: *escape* is before a character that it need not escape.
     """
     parts = [r"\A"]
     characters = iter(pattern)

@@ -13,8 +13,8 @@ MOST_WILDCARDS = 4
 """The most ``%`` in one ``LIKE``. Each multiplies the steps by the length of the body."""
 
 MOST_REPETITIONS = 1000
-"""The upper bound of ``a{1,1000}``: Java recurses so often where characters above U+FFFF are among
-others."""
+"""The upper bound of ``a{1,1000}``: Java recurses once for each repetition where characters above
+U+FFFF are among others."""
 
 MOST_REPLACEMENT_CHARACTERS = 100
 """The length of a replacement: it may stand in for each character of a body of 1 MiB."""

@@ -1,4 +1,4 @@
-"""What the verbs print at their end, as ``tests/golden/answers.txt`` has it."""
+"""The answers that the verbs print, as ``tests/golden/answers.txt`` has them."""
 
 import json
 import re

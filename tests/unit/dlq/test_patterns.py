@@ -1,4 +1,4 @@
-"""What patterns of operators' SQL may contain, whatever body they meet."""
+"""Patterns of operators' SQL: those that any body may meet are allowed, others are refused."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is wrong with a piece of SQL and needs no Spark to be seen; see ``test_allowed_sql``."""
+"""Faults of a piece of SQL that are found without Spark; see ``test_allowed_sql``."""
 
 import re
 

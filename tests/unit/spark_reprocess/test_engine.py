@@ -1,4 +1,4 @@
-"""What the engine of many machines knows of its session."""
+"""The engine of many machines tells a session on one machine from a cluster."""
 
 import pytest
 
