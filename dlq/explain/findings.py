@@ -230,7 +230,7 @@ def merged(row: Sequence[GroupFinding]) -> GroupFinding:
     first_times = []
     last_times = []
     statuses = []
-    severity = [status.value for status in Status]
+    severity: list[str] = list(Status)
     for group in row:
         titles.append(group.title)
         arrivals.append(group.arrivals)

@@ -148,8 +148,8 @@ def _arrivals(by_bucket: Mapping[str | None, int], buckets: int) -> tuple[int, .
 def _by_count(counts: Mapping[str | None, int]) -> dict[str, int]:
     """Return the known values with their counts, the most frequent first."""
     known_counts = {value: count for value, count in counts.items() if value is not None}
-    most_frequent = sorted(known_counts, key=lambda value: (-known_counts[value], value))
-    return {value: known_counts[value] for value in most_frequent}
+    most_frequent_first = sorted(known_counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    return dict(most_frequent_first)
 
 
 def _replay_counts(counts: Mapping[str | None, int]) -> tuple[ReplayCount, ...]:

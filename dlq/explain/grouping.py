@@ -150,13 +150,16 @@ def grouped(
     ranks = _ranks(table, patterns)
 
     messages_by_rank = Counter[int]()
-    for key, rank in ranks.items():
-        messages_by_rank[rank] += counts[key]
+    new = {}
+    for key, pattern in patterns.items():
+        if key in ranks:
+            messages_by_rank[ranks[key]] += counts[key]
+        else:
+            new[pattern] = key
+
     before = []
     for rank, group in enumerate(table):
         before.append(replace(group, messages=max(group.messages, messages_by_rank[rank])))
-
-    new = {pattern: key for key, pattern in patterns.items() if key not in ranks}
     oldest = families_of(before)
     made = list(_made(before, new, counts, oldest))
     made.sort(key=lambda group: (-group.messages, group.group_id))
@@ -563,10 +566,12 @@ def _merged(sizes: Mapping[Pattern, int], starts: Collection[str]) -> Iterator[l
     pending = list(by_start.values())
     while pending:
         members = pending.pop()
-        values = [Counter[str]() for _ in members[0]]
-        for pattern in members:
-            for counter, digest in zip(values, pattern, strict=True):
+        values = []
+        for digests in zip(*members, strict=True):
+            counter = Counter[str]()
+            for pattern, digest in zip(members, digests, strict=True):
                 counter[digest] += sizes[pattern]
+            values.append(counter)
 
         split = _splits_at(values)
         if split is None:

@@ -256,10 +256,10 @@ def _own_tokens(
     if not own or not others.num_rows:
         return own
 
-    tokens = sorted(own, key=_digest)
-    digests = np.array([_digest(token) for token in tokens], np.int64)
-    owners = np.array([_digest(own[token]) for token in tokens], np.int64)
-    then = Work((), _SharedTokens(digests, owners).find, _POSITIONS)
+    pairs = sorted(own.items(), key=lambda pair: _digest(pair[0]))
+    tokens, first_ids = zip(*pairs, strict=True)
+    shared_tokens = _SharedTokens(_digests(tokens), _digests(first_ids))
+    then = Work((), shared_tokens.find, _POSITIONS)
     shared = engine.run(read_messages_work(archive, others, _TOKEN_COLUMNS, engine.slots, then))
     positions: Any = shared["position"].unique().to_pylist()
     for position in positions:
@@ -303,6 +303,10 @@ def _digest(text: str) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), signed=True)
 
 
+def _digests(texts: Iterable[str]) -> Numbers:
+    return np.fromiter(map(_digest, texts), np.int64)
+
+
 @dataclass(frozen=True, slots=True)
 class _SharedTokens:
     """Finds tokens of one dead letter that other messages have, too; an engine calls ``find``.
@@ -320,7 +324,7 @@ class _SharedTokens:
         is_shared = np.zeros(len(self.tokens), np.bool_)
         for batch in batches:
             for message in batch.to_pylist():
-                digests = np.array([_digest(token) for token in _tokens_of(message)], np.int64)
+                digests = _digests(_tokens_of(message))
                 positions = np.searchsorted(self.tokens, digests).clip(max=len(self.tokens) - 1)
                 is_same = self.tokens[positions] == digests
                 is_of_another = self.owners[positions] != _digest(message["first_id"])
