@@ -18,8 +18,8 @@ SQS, files or the terminal:
                 message; the steps of a ramp
 ``ids/``        rules about messages by their ids: what a run does with each, in which order
 ``report/``     the HTML page of an analysis
-``explain/``    the verb analyze: ``signature/`` of one failure, ``groups``, ``leads/`` to a cause,
-                ``logs/`` of consumers; ``analyze`` * writes the report
+``explain/``    the verb analyze: ``signature/`` of one failure, ``groups``, ``differences/`` to a
+                cause, ``logs/`` of consumers; ``analyze`` * writes the report
 ``drain/`` *    the verb: one task (``drain_task``), and the tasks together (``drain``)
 ``redrive/`` *  the verb: ``redrive`` is the pipeline: ``resolving/``, ``execution``, ``sending/``;
                 ``restore``; ``watch``: what comes back

@@ -16,8 +16,9 @@ or several similar ones.
 ``loghub-*.jsonl.xz``       ``system, content, event``: lines of logs. Grouping accuracy is the
                             share of lines whose group, or row, is just that of their event
 ``robustspot-*.jsonl.xz``,  ``case, setting, causes, leaves``: the failed messages of a case are
-``squeeze-*.jsonl.xz``      one group, the others another. A cause counts if it is a lead exactly
-==========================  ======================================================================
+``squeeze-*.jsonl.xz``      one group, the others another. A cause counts if it is a difference
+exactly ==========================
+======================================================================
 
 With ``ARGS=--failed`` each case that is wrong is named.
 """
@@ -35,10 +36,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from dlq.explain.findings import Lead
+from dlq.explain.differences.feature_extraction import differences_among
+from dlq.explain.differences.features import features_of
+from dlq.explain.findings import Difference
 from dlq.explain.grouping import grouped
-from dlq.explain.leads.feature_extraction import leads_among
-from dlq.explain.leads.features import features_of
 from dlq.explain.logs.events import LogEvent, records
 from dlq.explain.logs.exceptions import logged_error
 from dlq.explain.signature.mask import Masks
@@ -315,8 +316,8 @@ _MOST_OF_A_GROUP = 20_000
 _Cause = frozenset[tuple[str, str]]
 
 
-def _leads_of_case(row: Row) -> list[_Cause]:
-    """Return the leads of the group of failed messages of one case."""
+def _differences_of_case(row: Row) -> list[_Cause]:
+    """Return the differences of the group of failed messages of one case."""
     features = []
     bad_counts = []
     good_counts = []
@@ -339,8 +340,8 @@ def _leads_of_case(row: Row) -> list[_Cause]:
         }
     )
     counts = {"bad": len(bad), "good": len(good)}
-    leads = leads_among(sampled, counts, Masks()).get("bad", ())
-    return list(map(_fields_of, leads))
+    differences = differences_among(sampled, counts, Masks()).get("bad", ())
+    return list(map(_fields_of, differences))
 
 
 def _drawn(features: Sequence[str], counts: Sequence[int]) -> Sequence[str]:
@@ -355,8 +356,8 @@ def _features_of_leaf(leaf: Row) -> str:
     return features_of(json.dumps(fields), 0, (), {})
 
 
-def _fields_of(lead: Lead) -> _Cause:
-    return frozenset((part.field.removeprefix("body."), part.value) for part in lead.parts)
+def _fields_of(difference: Difference) -> _Cause:
+    return frozenset((part.field.removeprefix("body."), part.value) for part in difference.parts)
 
 
 def _true_causes(row: Row) -> set[_Cause]:
@@ -367,7 +368,7 @@ def _true_causes(row: Row) -> set[_Cause]:
 
 
 def _print_causes(folder: Path) -> None:
-    """Print how often the leads are the true causes of the failed messages."""
+    """Print how often the differences are the true causes of the failed messages."""
     _print_first_causes(_rows(folder, "robustspot-*.jsonl.xz"))
     _print_cause_scores(_by_value(_rows(folder, "squeeze-*.jsonl.xz"), "setting"))
 
@@ -378,11 +379,11 @@ def _print_first_causes(cases: Iterable[Row]) -> None:
     among_count = 0
     for case in cases:
         causes = _true_causes(case)
-        leads = _leads_of_case(case)
+        differences = _differences_of_case(case)
         case_count += 1
-        if leads and leads[0] in causes:
+        if differences and differences[0] in causes:
             first_count += 1
-        if causes.intersection(leads):
+        if causes.intersection(differences):
             among_count += 1
 
     if case_count:
@@ -396,9 +397,9 @@ def _print_cause_scores(cases_of_setting: Mapping[str, Sequence[Row]]) -> None:
         count = 0
         for case in cases:
             causes = _true_causes(case)
-            leads = set(_leads_of_case(case))
-            right_count += 2 * len(causes & leads)
-            count += len(causes) + len(leads)
+            differences = set(_differences_of_case(case))
+            right_count += 2 * len(causes & differences)
+            count += len(causes) + len(differences)
         scores.append(right_count / count)
         _print(f"F1, {setting}: {scores[-1]:.3f}")
 

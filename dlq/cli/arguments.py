@@ -144,7 +144,7 @@ _SHARED: Mapping[str, dict[str, Any]] = {
         "help": "where bodies are pointers of the SQS extended client, the dry run looks up a "
         "sample of their objects in this bucket",
     },
-    "--in-doubt": {
+    "--unconfirmed": {
         "choices": ("send", "leave"),
         "default": "leave",
         "help": "what to do with messages that may have been sent before: send them again, or "

@@ -33,12 +33,12 @@ _PROBLEMS: dict[str, str] = {
         "left: --where takes only a part of their message group, which goes whole or not at all"
         " on a FIFO queue"
     ),
-    Disposition.IN_DOUBT: (
-        "in doubt: they may have been sent and no answer came; look for them at the consumer, "
-        "then discard them, or send them again with --in-doubt send"
+    Disposition.UNCONFIRMED: (
+        "unconfirmed: they may have been sent and no answer came; look for them at the consumer, "
+        "then discard them, or send them again with --unconfirmed send"
     ),
-    Disposition.BUSY: (
-        "busy: a run claimed them that has not ended, or was killed: the next run closes it"
+    Disposition.IN_PROGRESS: (
+        "in progress: a run claimed them that has not ended, or was killed: the next run closes it"
     ),
     Disposition.WAITS: (
         "waiting behind an earlier message of their message group that stays; decide about that"
@@ -56,8 +56,8 @@ _COLUMNS = {
     "to discard": (Disposition.DISCARD,),
     "done before": tuple(BEFORE.values()),
     "left": Disposition.of(Kind.LEFT, Kind.REFUSED),
-    "in doubt": (Disposition.IN_DOUBT,),
-    "busy": (Disposition.BUSY, Disposition.WAITS),
+    "unconfirmed": (Disposition.UNCONFIRMED,),
+    "in progress": (Disposition.IN_PROGRESS, Disposition.WAITS),
     "failed": (Disposition.FAILED,),
     "not reached": (Disposition.NOT_REACHED,),
     "stopped": (Disposition.STOPPED,),

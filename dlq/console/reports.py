@@ -103,7 +103,7 @@ def read_report(console: Console, plan_id: str | None) -> Report:
     if plan_id:
         newest_id = find_plan(archive, None).folder.root.rsplit("/", 1)[1]
 
-    # The plan alone decides; without its summary there are no leads and no samples to show.
+    # The plan alone decides; without its summary there are no differences and no samples to show.
     findings = read_findings(file.summary())
     memory = read_memory(archive)
     claimed = claimed_of_plan(archive, plan.plan_id)

@@ -3,7 +3,7 @@
 Of messages that somebody names, every archived copy with the same first id goes, in every drain,
 with the reports that may quote it; of copies that have expired, the quotes in reports. By age
 messages go from the archive's files alone, each by its own state, once its drain and all that the
-ledgers say of it are so old. What is pending, in doubt or busy never goes by age.
+ledgers say of it are so old. What is pending, unconfirmed or in progress never goes by age.
 
 A record with the ids is durable before the first file is changed. What comes after it can be
 repeated after a crash at any moment, and the next erasure completes one that died. Erasing by age

@@ -29,6 +29,7 @@ from dlq.archive.storage.table_parts import parquet_bytes
 from dlq.aws.actor import actor, text_of
 from dlq.engine import Engine, Work
 from dlq.errors import InputError
+from dlq.explain.differences.feature_extraction import differences_among, read_features
 from dlq.explain.findings import Findings, GroupFinding, in_rows, merged
 from dlq.explain.group_findings import buckets_between, group_findings
 from dlq.explain.grouping import OTHERS, Grouping
@@ -43,7 +44,6 @@ from dlq.explain.groups import (
     tallies,
     with_groups,
 )
-from dlq.explain.leads.feature_extraction import leads_among, read_features
 from dlq.explain.log_search import search_logs
 from dlq.explain.logs.events import LIMIT_MINUTES
 from dlq.explain.message_table import TABLE_COLUMNS, write_message_table
@@ -176,8 +176,8 @@ class _Grouped:
     @property
     def buckets(self) -> range:
         """The time buckets between the first message and the last; see ``buckets_between``."""
-        firsts = filter(None, (row["first_sent_at"] for row in self.listed))
-        lasts = filter(None, (row["last_sent_at"] for row in self.listed))
+        firsts = filter(None, (row["first_parked_at"] for row in self.listed))
+        lasts = filter(None, (row["last_parked_at"] for row in self.listed))
         return buckets_between(min(firsts, default=None), max(lasts, default=None))
 
 
@@ -191,9 +191,11 @@ class _Analysis:
         reasons    m-2: {...}                  by id, an error from logs; m-2 brought none itself
         slim       m-1: g-a, m-2: g-a, m-3: g-b    a row for each message, without its body
         listed     g-a: 2, g-b: 1              a row for each group: count, times, ids to show
-        groups     g-a: {...}, g-b: {...}      as listed, with trend, status, leads and samples
+        groups     g-a: {...}, g-b: {...}      as listed, with trend, status, differences and
+        samples
 
-    Bodies are read twice: all of them to assign the groups, then those of a sample to find leads.
+    Bodies are read twice: all of them to assign the groups, then those of a sample to find
+    differences.
     """
 
     engine: Engine
@@ -357,7 +359,7 @@ class _Analysis:
         body_bytes = sum(row["body_bytes_sum"] for row in listed)
         rates = sampling_rates(counts, body_bytes)
         picks = picked(grouped.slim, rates, [row["shown"] for row in listed])
-        with self.progress("looking for leads", str):
+        with self.progress("looking for differences", str):
             sampled, shown = read_features(
                 engine=self.engine,
                 archive=self.archive,
@@ -366,10 +368,10 @@ class _Analysis:
                 titles=grouped.grouping.titles,
                 masks=self.masks,
             )
-            leads = leads_among(sampled, counts, self.masks)
+            differences = differences_among(sampled, counts, self.masks)
 
         groups = group_findings(
-            listed, tallied, shown, leads, buckets=buckets, now=self.now, memory=memory
+            listed, tallied, shown, differences, buckets=buckets, now=self.now, memory=memory
         )
         return groups, sampled.num_rows
 

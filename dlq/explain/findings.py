@@ -1,4 +1,4 @@
-"""The result of an analysis: frozen values, and how a lead is formatted. Pure.
+"""The result of an analysis: frozen values, and how a difference is formatted. Pure.
 
 Every text in here has been masked, but for what people said about a group; none is safe to put into
 a page unescaped.
@@ -18,14 +18,14 @@ _Group = TypeVar("_Group", bound=Any)
 """Anything with a ``group_id``."""
 
 LEAST_GROUP = 10
-"""Minimum group size for leads. Below it, differences are not significant."""
+"""Minimum group size for differences. Below it, differences are not significant."""
 
 TOO_FEW = "too few messages to compare"
-"""Shown in place of the leads of a smaller group."""
+"""Shown in place of the differences of a smaller group."""
 
 
 def state_of(value: str) -> str:
-    """Return the state that a lead has instead of a value: ``missing``; empty if it has a value."""
+    """Return the state that stands for a value: ``missing``; empty if there is a value."""
     is_state = value.startswith("(") and value.endswith(")")
     return value[1:-1] if is_state else ""
 
@@ -40,7 +40,7 @@ class Synonym:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A condition of a lead.
+    """A condition of a difference.
 
     Attributes:
         field: its path: ``body.customer.region``, ``attribute.tenant``; an array's elements are
@@ -62,13 +62,13 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Lead:
+class Difference:
     """One to three conditions that together set a group apart from other pending messages.
 
     Attributes:
         group_share, other_share: as of a part, for messages for which all parts hold.
         score: difference of the shares, at most 1; a third of it if the shape of the messages may
-            imply the lead.
+            imply the difference.
         condition: Spark SQL that selects such messages, for ``--where``; empty if SQL cannot
             express it, or if a value is masked.
         compared_with: the messages of *other_share*, to be read after "of".
@@ -122,15 +122,15 @@ class GroupFinding:
         reasons, sources: the most frequent first.
         replay_counts: ascending, the unknown one first.
         age_seconds: since the first known failure, at the time of the analysis.
-        leads, samples: at most five; the strongest lead first.
+        differences, samples: at most five; the strongest difference first.
     """
 
     group_id: str
     title: str
     count: int
     share: float
-    first_sent_at: datetime | None
-    last_sent_at: datetime | None
+    first_parked_at: datetime | None
+    last_parked_at: datetime | None
     arrivals: tuple[int, ...]
     trend: str
     reasons: Mapping[str, int]
@@ -138,7 +138,7 @@ class GroupFinding:
     replay_counts: tuple[ReplayCount, ...]
     body_bytes: Spread
     age_seconds: Spread
-    leads: tuple[Lead, ...]
+    differences: tuple[Difference, ...]
     samples: tuple[Sample, ...]
     status: str = Status.NEW.value
     first_seen_at: datetime | None = None
@@ -156,7 +156,7 @@ class Findings:
         gone: groups without a pending message that the analysis before listed.
         different: how many of *messages* are no copies of another; 0 if unknown.
         where: the condition of the analysis, None for all messages.
-        sampled: how many messages the leads were found in; all where they are few.
+        sampled: how many messages the differences were found in; all where they are few.
         left_for_people: the last decision of a person about groups that a rule would have decided,
             by id, see ``triage.WORDS``; or ``unreadable``.
         clock: the fault of the machine's clock, see ``clock_note``; empty for none.
@@ -234,10 +234,10 @@ def merged(row: Sequence[GroupFinding]) -> GroupFinding:
     for group in row:
         titles.append(group.title)
         arrivals.append(group.arrivals)
-        if group.first_sent_at is not None:
-            first_times.append(group.first_sent_at)
-        if group.last_sent_at is not None:
-            last_times.append(group.last_sent_at)
+        if group.first_parked_at is not None:
+            first_times.append(group.first_parked_at)
+        if group.last_parked_at is not None:
+            last_times.append(group.last_parked_at)
         if group.status in severity:
             statuses.append(group.status)
 
@@ -246,8 +246,8 @@ def merged(row: Sequence[GroupFinding]) -> GroupFinding:
         title=common_text(titles),
         count=sum(group.count for group in row),
         share=sum(group.share for group in row),
-        first_sent_at=min(first_times, default=None),
-        last_sent_at=max(last_times, default=None),
+        first_parked_at=min(first_times, default=None),
+        last_parked_at=max(last_times, default=None),
         arrivals=tuple(map(sum, zip(*arrivals, strict=False))),
         status=min(statuses, key=severity.index, default=row[0].status),
     )
@@ -270,17 +270,17 @@ def format_statuses(statuses: Mapping[str, int]) -> str:
     return " · ".join(f"{count:,} {status}" for status, count in statuses.items())
 
 
-def format_lead(lead: Lead) -> str:
-    """Format a lead in one line: ``body.tenant = acme: 87% here, 2% of all others``."""
+def format_difference(difference: Difference) -> str:
+    """Format a difference in one line: ``body.tenant = acme: 87% here, 2% of all others``."""
     return (
-        f"{format_predicate(lead)}: {percent(lead.group_share)} here, "
-        f"{percent(lead.other_share)} of {lead.compared_with}"
+        f"{format_predicate(difference)}: {percent(difference.group_share)} here, "
+        f"{percent(difference.other_share)} of {difference.compared_with}"
     )
 
 
-def format_predicate(predicate: Lead | Part | Synonym) -> str:
-    """Format the condition of a lead: ``body.tenant = acme and body.customer is missing``."""
-    if isinstance(predicate, Lead):
+def format_predicate(predicate: Difference | Part | Synonym) -> str:
+    """Format the condition of a difference: ``body.tenant = acme and body.customer is missing``."""
+    if isinstance(predicate, Difference):
         return " and ".join(map(format_predicate, predicate.parts))
 
     state = state_of(predicate.value)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from dlq.explain.findings import GroupFinding, Lead, ReplayCount, Sample, Spread
+from dlq.explain.findings import Difference, GroupFinding, ReplayCount, Sample, Spread
 from dlq.explain.triage import GroupMemory
 
 Row = dict[str, Any]
@@ -81,7 +81,7 @@ def group_findings(
     rows: Sequence[Row],
     tallies: Iterable[Row],
     shown: Iterable[Row],
-    leads: Mapping[str, tuple[Lead, ...]],
+    differences: Mapping[str, tuple[Difference, ...]],
     *,
     buckets: range,
     now: datetime,
@@ -93,7 +93,7 @@ def group_findings(
         rows: as ``groups.group_rows`` returns them, with ``note``.
         tallies: as ``groups.tallies`` returns them.
         shown: the messages to show, each with its group's title.
-        leads: by group, as ``feature_extraction.leads_among`` returns them.
+        differences: by group, as ``feature_extraction.differences_among`` returns them.
         buckets: see ``buckets_between``.
         now: the time of the analysis.
         memory: the memory after this analysis.
@@ -120,8 +120,8 @@ def group_findings(
             title=messages[0]["title"] if messages else group_id,
             count=row["count"],
             share=row["count"] / pending,
-            first_sent_at=row["first_sent_at"],
-            last_sent_at=row["last_sent_at"],
+            first_parked_at=row["first_parked_at"],
+            last_parked_at=row["last_parked_at"],
             arrivals=arrivals,
             trend=trend_of(arrivals),
             reasons=_by_count(counts[group_id, "reason"]),
@@ -129,7 +129,7 @@ def group_findings(
             replay_counts=_replay_counts(counts[group_id, "replay_count"]),
             body_bytes=Spread(least_bytes, median_bytes, p95_bytes, greatest_bytes),
             age_seconds=_ages(row["failed_at"], now),
-            leads=leads.get(group_id, ()),
+            differences=differences.get(group_id, ()),
             samples=_samples(row["shown"], messages),
             status=seen.status.value,
             first_seen_at=seen.first_seen_at,

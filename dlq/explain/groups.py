@@ -1,4 +1,4 @@
-"""Group messages by failure, count what each group has, and sample it for the search for leads.
+"""Group messages by failure, count what each group has, and sample it to search for differences.
 
 The engine reads and signs bodies. This process holds the *slim* rows: some 150 bytes of each
 message.
@@ -156,8 +156,8 @@ def group_rows(slim: pa.Table) -> list[dict[str, Any]]:
     Returns:
         ``group_id, count, body_bytes_sum``; ``_QUANTILES`` of ``body_bytes`` and of ``failed_at``
         (the first known failure, epoch seconds), null where no message has it;
-        ``first_sent_at, last_sent_at``; ``shown``: up to five message ids: the first sent, the
-        last, one by chance, the shortest and the longest.
+        ``first_parked_at, last_parked_at``; ``shown``: up to five message ids: the first parked,
+        the last, one by chance, the shortest and the longest.
     """
     group_ids: Any = combined(slim["group_id"])
     groups = numbered_values(group_ids)
@@ -181,8 +181,8 @@ def group_rows(slim: pa.Table) -> list[dict[str, Any]]:
                 "body_bytes_sum": row["body_bytes_sum"],
                 "body_bytes": body_bytes.get(group),
                 "failed_at": failed.get(group),
-                "first_sent_at": row["sent_at_min"],
-                "last_sent_at": row["sent_at_max"],
+                "first_parked_at": row["sent_at_min"],
+                "last_parked_at": row["sent_at_max"],
                 "shown": shown[group],
             }
         )

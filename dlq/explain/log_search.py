@@ -24,8 +24,8 @@ from dlq.archive.storage.files import Archive, read_text
 from dlq.aws.clients import aws_client, aws_session
 from dlq.engine import Engine, Work
 from dlq.errors import InputError
+from dlq.explain.differences.features import OUR_ATTRIBUTES
 from dlq.explain.groups import in_parts
-from dlq.explain.leads.features import OUR_ATTRIBUTES
 from dlq.explain.logs.events import TOKEN, LogEvent
 from dlq.explain.logs.matching import DeadLetter, Matcher, Reason
 from dlq.explain.logs.reading import (

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dlq.archive.storage.records import DAMAGE, record_of
 from dlq.archive.storage.table_parts import arrow_fields
-from dlq.explain.findings import Findings, GroupFinding, format_lead
+from dlq.explain.findings import Findings, GroupFinding, format_difference
 from dlq.explain.grouping import SIGNATURE_VERSION
 from dlq.figures import percent
 
@@ -47,15 +47,15 @@ def read_findings(summary: bytes | None) -> Findings | None:
 def plan_notes(findings: Findings) -> dict[str, list[str]]:
     """Return the lines of each group's comment in plan.yaml, by group id.
 
-    ``erase.reports`` knows how a lead's lines begin, and takes them away.
+    ``erase.reports`` knows how a difference's lines begin, and takes them away.
     """
     notes = {}
     for group in findings.groups:
         share = f"{percent(group.share)} of {findings.messages:,} pending messages"
         lines = [f"{share}, {group.trend}" if group.trend else share]
-        if group.leads:
-            best = group.leads[0]
-            lines.append(f"lead: {format_lead(best)}")
+        if group.differences:
+            best = group.differences[0]
+            lines.append(f"difference: {format_difference(best)}")
             if best.condition:
                 lines.append(f"--where {quote(best.condition)}")
         notes[group.group_id] = lines

@@ -117,14 +117,14 @@ def left_for_people(
     A decision about a group counts for its whole family.
     """
     damaged_ids = {path.split("/")[1] for path in memory.unreadable}
-    first_sent = {group.group_id: group.first_sent_at for group in findings.groups}
+    first_parked = {group.group_id: group.first_parked_at for group in findings.groups}
     families = findings.families
 
     dispositions = defaultdict[str, list[str]](list)
-    for group_id in {*first_sent, *families, *families.values()}:
+    for group_id in {*first_parked, *families, *families.values()}:
         # A group that is not listed has no message of its own that a rule could send.
-        first_sent_at = first_sent.get(group_id, findings.analyzed_at)
-        disposition = memory.state(group_id).word(first_sent_at)
+        first_parked_at = first_parked.get(group_id, findings.analyzed_at)
+        disposition = memory.state(group_id).word(first_parked_at)
         if group_id in damaged_ids:
             disposition = _UNREADABLE
         if disposition:

@@ -141,16 +141,16 @@ class GroupState:
             stops=stops,
         )
 
-    def word(self, first_sent_at: datetime | None = None) -> str | None:
+    def word(self, first_parked_at: datetime | None = None) -> str | None:
         """Return which of ``WORDS`` holds for a group; None if a policy is free to decide.
 
-        *first_sent_at* is the time of the group's oldest pending message, None if unknown. An
+        *first_parked_at* is the time of the group's oldest pending message, None if unknown. An
         edit is carried out when no message from before it is left.
         """
         if self.stopped is not None:
             return STOPPED
         if self.edited_at is not None:
-            is_left = first_sent_at is None or first_sent_at <= self.edited_at
+            is_left = first_parked_at is None or first_parked_at <= self.edited_at
             return EDIT if is_left else None
         return self.action if self.action in WORDS else None
 
@@ -162,7 +162,7 @@ class SeenGroup:
     Attributes:
         report_id: of the last report about all messages that lists it, else of the first one.
         count: its pending messages at that time.
-        last_sent_at: the time at which the last message that was ever seen was sent to the parked
+        last_parked_at: the time at which the last message that was ever seen was sent to the parked
             queue.
         status: in the last analysis that could tell.
     """
@@ -172,7 +172,7 @@ class SeenGroup:
     last_seen_at: datetime
     report_id: str
     count: int
-    last_sent_at: datetime | None
+    last_parked_at: datetime | None
     status: Status
 
 
@@ -221,8 +221,8 @@ def after_analysis(
         memory: the memory before the analysis.
         report_id: of this analysis.
         now: the time of this analysis.
-        rows: the groups that it lists: ``group_id``, ``count``, and ``last_sent_at``, which may be
-            None.
+        rows: the groups that it lists: ``group_id``, ``count``, and ``last_parked_at``, which may
+            be None.
         unlisted: groups that have pending messages, too.
         is_whole: whether it looked at all messages. Only then a group can be gone.
     """
@@ -255,10 +255,10 @@ def _seen(
     group_id = row["group_id"]
     before = memory.groups.get(group_id)
     # A message that was sent after the fix disproves it, also once that message is decided.
-    times = [row["last_sent_at"]]
+    times = [row["last_parked_at"]]
     if before is not None:
-        times.append(before.last_sent_at)
-    last_sent_at = max(filter(None, times), default=None)
+        times.append(before.last_parked_at)
+    last_parked_at = max(filter(None, times), default=None)
 
     return SeenGroup(
         group_id=group_id,
@@ -266,15 +266,15 @@ def _seen(
         last_seen_at=now,
         report_id=before.report_id if before and not is_whole else report_id,
         count=row["count"],
-        last_sent_at=last_sent_at,
-        status=_status(memory.state(group_id), last_sent_at, is_new=before is None),
+        last_parked_at=last_parked_at,
+        status=_status(memory.state(group_id), last_parked_at, is_new=before is None),
     )
 
 
-def _status(state: GroupState, last_sent_at: datetime | None, *, is_new: bool) -> Status:
+def _status(state: GroupState, last_parked_at: datetime | None, *, is_new: bool) -> Status:
     if state.stopped is not None:
         return Status.STOPPED
     if state.resolved_at is None:
         return Status.NEW if is_new else Status.KNOWN
-    is_back = last_sent_at is not None and last_sent_at > state.resolved_at
+    is_back = last_parked_at is not None and last_parked_at > state.resolved_at
     return Status.REGRESSED if is_back else Status.RESOLVED

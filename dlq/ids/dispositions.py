@@ -43,7 +43,7 @@ def with_dispositions(
     actions: Mapping[str, str] | None,
     *,
     to_fifo: bool,
-    in_doubt: str,
+    unconfirmed: str,
     requires_room: bool = False,
     stopped: Collection[str] = (),
 ) -> pa.Table:
@@ -55,14 +55,14 @@ def with_dispositions(
         rows: the whole plan, with ``RULE_COLUMNS``.
         actions: by group id; other groups are left. None sends every group.
         to_fifo: a FIFO destination takes no message without a message group.
-        in_doubt: see ``SendRequest``. A discard settles a message in doubt in any case.
+        unconfirmed: see ``SendRequest``. A discard settles an unconfirmed message in any case.
         requires_room: whether a message that cannot carry its plan's id is left.
         stopped: ids of groups of which nothing is sent until a person decides again.
     """
     group_ids = rows["group_id"]
     is_discarded = _have_action(group_ids, actions, "discard")
     is_acted_on = is_discarded | _have_action(group_ids, actions, "redrive")
-    is_in_doubt = values_among(rows[STATE], ["in_doubt"])
+    is_unconfirmed = values_among(rows[STATE], ["unconfirmed"])
     has_group = flags(pc.is_valid(rows["message_group_id"]))
     has_fault = flags(pc.is_valid(rows[EDIT_FAULT]))
 
@@ -76,9 +76,9 @@ def with_dispositions(
     for hindrance in _HINDRANCES:
         rules.append((hindrance, values_among(rows[HINDRANCE], [hindrance])))
     rules += [
-        (Disposition.BUSY, values_among(rows[STATE], ["busy"])),
+        (Disposition.IN_PROGRESS, values_among(rows[STATE], ["in_progress"])),
         (Disposition.DISCARD, is_discarded),
-        (Disposition.IN_DOUBT, is_in_doubt & (in_doubt != "send")),
+        (Disposition.UNCONFIRMED, is_unconfirmed & (unconfirmed != "send")),
         (Disposition.NO_GROUP, ~has_group & to_fifo),
         (Disposition.EDIT_FAILED, has_fault),
         (Disposition.NO_ROOM, ~flags(rows[HAS_ROOM]) & requires_room),

@@ -24,7 +24,7 @@ from dlq.plan.plan_file import find_plan
 
 @dataclass(frozen=True, slots=True)
 class ListedGroup:
-    """A group of a plan, with what the analysis found; title and lead are masked.
+    """A group of a plan, with what the analysis found; title and difference are masked.
 
     docs/reference.md describes the fields, under "groups".
     """
@@ -33,7 +33,7 @@ class ListedGroup:
     count: int
     action: str
     title: str
-    lead: str
+    difference: str
     note: str
     is_edited: bool
     status: str = ""
@@ -120,7 +120,7 @@ def list_groups(
             count=group.count,
             action=group.action.value,
             title=group.title,
-            lead=_lead_text(group, finding),
+            difference=_difference_text(group, finding),
             note=group.note,
             is_edited=group.edit is not None,
             status=_current_status(finding, state),
@@ -143,9 +143,9 @@ def findings_by_id(findings: Findings | None) -> dict[str, GroupFinding]:
     return {finding.group_id: finding for finding in findings.groups}
 
 
-def _lead_text(group: PlannedGroup, finding: GroupFinding | None) -> str:
-    if finding and finding.leads:
-        return format_predicate(finding.leads[0])
+def _difference_text(group: PlannedGroup, finding: GroupFinding | None) -> str:
+    if finding and finding.differences:
+        return format_predicate(finding.differences[0])
     return TOO_FEW if group.count < LEAST_GROUP else ""
 
 

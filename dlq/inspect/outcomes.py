@@ -49,7 +49,7 @@ class Outcome:
 
     @property
     def pending(self) -> int:
-        """Messages that need a decision now, in doubt and busy ones included."""
+        """Messages that need a decision now, unconfirmed and in progress ones included."""
         return sum(count for state, count in self.counts.items() if state not in SETTLED)
 
     @property

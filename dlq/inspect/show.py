@@ -76,11 +76,11 @@ _LEAST_START = 4
 _NAMED_IDS = 10
 """Ids that are named where several begin with the given characters, at most."""
 
-_UNSETTLED = {Disposition.BUSY, Disposition.IN_DOUBT}
+_UNSETTLED = {Disposition.IN_PROGRESS, Disposition.UNCONFIRMED}
 
 _OUTCOME_TEXTS: dict[str | None, str] = {
     Disposition.FAILED: "not sent",
-    Disposition.IN_DOUBT: "in doubt: it may have been sent",
+    Disposition.UNCONFIRMED: "unconfirmed: it may have been sent",
     None: "claimed, no result written",
 }
 
@@ -154,7 +154,7 @@ class DeadLetterHistory:
     """All archived copies of one dead letter, in the order in which they were parked.
 
     There is more than one first id only if a copy has lost its context. *open_runs* are as
-    ``open_run_notes`` returns them, and empty if no copy is busy or in doubt.
+    ``open_run_notes`` returns them, and empty if no copy is in progress or unconfirmed.
     """
 
     asked_id: str
@@ -551,4 +551,4 @@ def _result_of(message_id: str, results: Iterable[Result]) -> Result:
         if result.message_id == message_id:
             return result
     # A result without the message leaves open whether it was sent.
-    return Result(message_id, Disposition.IN_DOUBT, "")
+    return Result(message_id, Disposition.UNCONFIRMED, "")

@@ -196,7 +196,7 @@ def _newest_report(archive: Archive, pending: pa.Table) -> NewestReport | None:
     chosen = members.filter(is_acting)
 
     pending_ids = pending["message_id"]
-    # A plan does not send messages that are in doubt or busy.
+    # A plan does not send messages that are unconfirmed or in progress.
     is_free = pc.equal(states_in(pending["entry"]), pa.scalar(PENDING))
     return NewestReport(
         plan_id=plan.plan_id,
@@ -351,7 +351,7 @@ def _waiting(rows: pa.Table) -> tuple[int, tuple[Blocker, ...]]:
 def _examples(pending: pa.Table) -> dict[str, tuple[str, ...]]:
     examples = {}
     states = field_in(pending["entry"], "state")
-    for state in (Disposition.IN_DOUBT, Disposition.BUSY):
+    for state in (Disposition.UNCONFIRMED, Disposition.IN_PROGRESS):
         in_state = pending.filter(pc.equal(states, pa.scalar(str(state))))
         ids = sorted(map(str, in_state["message_id"].to_pylist()))
         if ids:

@@ -429,7 +429,7 @@ class Ramp:
     def _end_step(self, step: Step, tallies: Collection[Tally]) -> Stop | None:
         """Write down that a step is sent, by what became of its messages; else return why not."""
         dispositions = {tally.disposition for tally in tallies}
-        if Disposition.BUSY in dispositions:
+        if Disposition.IN_PROGRESS in dispositions:
             why = (
                 f"a task was started again, and what it had begun to send of step {step.number} is "
                 "not known yet; run again"

@@ -15,7 +15,7 @@ class SendRequest:
 
     Attributes:
         max_rate: messages a second, at least ``LEAST_RATE``; None for as fast as it goes.
-        in_doubt: what to do with what may have been sent before: ``leave`` it, or ``send`` it
+        unconfirmed: what to do with what may have been sent before: ``leave`` it, or ``send`` it
             again.
         lock_seconds: the life of the archive lock; shorter in tests.
         tasks: how many chunks are sent side by side, None for one for each core; on a cluster that
@@ -27,7 +27,7 @@ class SendRequest:
     where: str | None = None
     limit: int | None = None
     max_rate: float | None = None
-    in_doubt: str = "leave"
+    unconfirmed: str = "leave"
     lock_seconds: float = LOCK_SECONDS
     reason: str = ""
     execute: bool = False

@@ -121,7 +121,7 @@ def _dispositions(
         states = states.filter(pa.array(~is_discarded))
 
     dispositions = with_dispositions(
-        with_states(rows, states), None, to_fifo=to_fifo, in_doubt=request.in_doubt
+        with_states(rows, states), None, to_fifo=to_fifo, unconfirmed=request.unconfirmed
     )
     if not to_fifo:
         return dispositions

@@ -1,4 +1,4 @@
-"""One run of a redrive or a restore, as the process knows it that leads the run.
+"""One run of a redrive or a restore, in the process that conducts it.
 
 Everything that a person may have mistyped is found when a run is prepared, before an engine starts.
 """
@@ -65,7 +65,8 @@ class Run:
     ) -> Iterator[ArchiveLock | None]:
         """Yield the archive lock, held until the block ends; None for a dry run.
 
-        A run that sends what is in doubt first waits for the tasks of the runs that it has closed,
+        A run that sends what is unconfirmed first waits for the tasks of the runs that it has
+        closed,
         for the life of the lock: by then those that are at work have ended and written results.
         *progress* says whom the run waits for, and how long.
 
@@ -82,7 +83,7 @@ class Run:
         seconds = self.request.lock_seconds
         with archive_lock(self.archive, holder, seconds, clock, progress) as lock:
             closed_at = clock.steady_seconds()
-            if self.request.in_doubt == "send" and has_unknown_sends(self.archive):
+            if self.request.unconfirmed == "send" and has_unknown_sends(self.archive):
                 _wait(closed_at + seconds, clock, progress)
             yield lock
 
@@ -164,7 +165,7 @@ def _wait(until: float, clock: LockClock, progress: Progress) -> None:
 
     def status() -> str:
         left = max(0.0, until - clock.steady_seconds())
-        return f"for tasks of a run that was closed: what is in doubt goes again in {left:.0f} s"
+        return f"for tasks of a run that was closed: what is unconfirmed goes again in {left:.0f} s"
 
     with progress("waiting", status):
         while clock.steady_seconds() < until:

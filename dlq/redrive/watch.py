@@ -22,7 +22,7 @@ class Watched:
 
     Attributes:
         outcomes: of the groups of which the plan has sent something, as of the last look.
-        bad: ids of the groups of which more came back since the watch began than may.
+        bad: ids of the groups of which more failed again since the watch began than are allowed.
         unknown: ids of the groups of which nobody can say what came back.
         stopped_by: a signal or the deadline, if one of them ended the watch early; else None.
         fault: why it could not look again, if that ended it; else empty.
@@ -115,7 +115,7 @@ def _unknown_groups(outcomes: Iterable[Outcome]) -> tuple[str, ...]:
 def too_many_returned(
     outcomes: Sequence[Outcome], before: Mapping[str, int], allowed: str | None
 ) -> tuple[str, ...]:
-    """Return the groups of which more came back than may. Pure.
+    """Return the groups of which more failed again than allowed. Pure.
 
     *before* is how many had come back of each group when the watch began; *allowed* as for
     ``returns_allowed``.

@@ -11,9 +11,9 @@ from dlq.archive.messages.message_index import REPORTS
 from dlq.explain.findings import (
     LEAST_GROUP,
     TOO_FEW,
+    Difference,
     Findings,
     GroupFinding,
-    Lead,
     Sample,
     in_rows,
     merged,
@@ -64,12 +64,12 @@ def page_view(findings: Findings) -> View:
 
 def head_view(findings: Findings) -> View:
     """Return the values of the page's head and of its chart."""
-    starts = filter(None, (group.first_sent_at for group in findings.groups))
-    ends = filter(None, (group.last_sent_at for group in findings.groups))
+    starts = filter(None, (group.first_parked_at for group in findings.groups))
+    ends = filter(None, (group.last_parked_at for group in findings.groups))
     return {
         "findings": findings,
-        "first_sent": min(starts, default=None),
-        "last_sent": max(ends, default=None),
+        "first_parked": min(starts, default=None),
+        "last_parked": max(ends, default=None),
         "data": chart_data(findings),
     }
 
@@ -77,7 +77,7 @@ def head_view(findings: Findings) -> View:
 def group_view(group: GroupFinding, rank: int, *, has_samples: bool = True) -> View:
     """Return the values of the group at this place, from 1: its row, and its details."""
     anchor = visible(group.group_id)
-    lead, option = lead_with_option(group.leads)
+    difference, option = difference_with_option(group.differences)
     replays: dict[str, int] = {}
     for count in group.replay_counts:
         name = "unknown" if count.replay_count is None else f"{count.replay_count:,}"
@@ -92,11 +92,11 @@ def group_view(group: GroupFinding, rank: int, *, has_samples: bool = True) -> V
         # 0 is the grey of all groups without a colour of their own.
         "colour": rank if rank <= COLOURS else 0,
         "outline": outline(group.arrivals),
-        "lead": next(iter(group.leads), None),
+        "difference": next(iter(group.differences), None),
         "replay_counts": replays,
         "samples": list(map(shown_sample, group.samples)) if has_samples else [],
         "too_few": TOO_FEW if group.count < LEAST_GROUP else "",
-        "lead_with_option": lead,
+        "difference_with_option": difference,
         "where_option": option,
     }
 
@@ -161,14 +161,17 @@ def places(findings: Findings) -> str:
     return f"--archive {quoted(findings.archive)} --plan {quoted(plan)}"
 
 
-def lead_with_option(leads: Sequence[Lead]) -> tuple[Lead | None, str]:
-    """Return the strongest lead with a condition, and the option that selects its messages.
+def difference_with_option(differences: Sequence[Difference]) -> tuple[Difference | None, str]:
+    """Return the strongest difference with a condition, and the option that selects its messages.
 
     Conditions that cannot be seen, or as long as a page, are left out. None and "" without any.
     """
-    for lead in leads:
-        if 0 < len(lead.condition) <= _CONDITION_CHARACTERS and lead.condition.isprintable():
-            return lead, f"--where {quoted(lead.condition)}"
+    for difference in differences:
+        if (
+            0 < len(difference.condition) <= _CONDITION_CHARACTERS
+            and difference.condition.isprintable()
+        ):
+            return difference, f"--where {quoted(difference.condition)}"
     return None, ""
 
 

@@ -64,7 +64,7 @@ NOT_ON_A_CLUSTER = {
 IN_TASKS = (
     "dlq.archive.messages.reading",
     "dlq.drain.drain",
-    "dlq.explain.leads.features",
+    "dlq.explain.differences.features",
     "dlq.explain.signature.signature",
     "dlq.redrive.sending.send_task",
     "spark_reprocess.engine",

@@ -4,14 +4,16 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.e2e.watched_browser import Write, opened
-from tests.support.findings_builder import a_group, a_lead, a_sample, some_findings
+from tests.support.findings_builder import a_difference, a_group, a_sample, some_findings
 from tests.support.incident import incident_findings
 
 
 def test_search_looks_through_what_came_from_messages(browser: Browser, write: Write) -> None:
     groups = (
         a_group(group_id="g-1", title="First", count=3, samples=(a_sample(body='{"a":"Needle"}'),)),
-        a_group(group_id="g-2", title="Second", count=2, leads=(a_lead(value="needle"),)),
+        a_group(
+            group_id="g-2", title="Second", count=2, differences=(a_difference(value="needle"),)
+        ),
         a_group(group_id="g-3", title="Third copy samples", count=1),
     )
 
@@ -65,7 +67,7 @@ def test_the_theme_is_kept(browser: Browser, write: Write) -> None:
 def test_commands_are_copied_as_they_read_with_the_reader_s_queue(
     browser: Browser, write: Write
 ) -> None:
-    group = a_group(leads=(a_lead(condition="tenant = 'a'"),))
+    group = a_group(differences=(a_difference(condition="tenant = 'a'"),))
     with opened(
         browser, write(some_findings(group)), permissions=["clipboard-read", "clipboard-write"]
     ) as watched:

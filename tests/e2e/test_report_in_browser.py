@@ -68,7 +68,7 @@ def test_without_scripts_everything_can_be_read(browser: Browser, write: Write) 
         page.locator(".numbers > summary").click()
         expect(page.locator(".numbers tbody tr").last).to_be_visible()
         page.locator("details.group > summary").first.click()
-        expect(page.locator("details.group[open] .leads li")).to_have_count(3)
+        expect(page.locator("details.group[open] .differences li")).to_have_count(3)
         expect(page.locator("details.group[open] .sample pre").first).to_be_visible()
         expect(page.locator("#redrive .command")).to_have_count(3)
 

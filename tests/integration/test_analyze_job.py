@@ -60,7 +60,7 @@ def test_report_says_what_failed_and_why(engine: Engine, tmp_path: Path) -> None
     assert pq.read_table(folder / "groups.parquet").num_rows == 3
     written = json.loads((folder / "summary.json").read_text())
     assert [group["count"] for group in written["groups"]] == [3, 2, 1]
-    assert written["groups"][2]["first_sent_at"] == "2023-11-14T22:13:20.123000+00:00"
+    assert written["groups"][2]["first_parked_at"] == "2023-11-14T22:13:20.123000+00:00"
     texts = {path.name: path.read_text() for path in folder.glob("*.[yjh]*")}
     assert {name for name, text in texts.items() if "mail &lt;email&gt;" in text} == {"report.html"}
     assert {name for name, text in texts.items() if "mail <email>" in text} >= {"summary.json"}
@@ -160,8 +160,10 @@ def test_nothing_of_a_body_is_shown_without_samples(
     table = pq.read_table(out / "groups.parquet").to_pylist()
     assert "parked_by_sqs: text <hidden>" in {group["title"] for group in table}
     assert all(group["samples"] == [] for group in table)
-    leads = [lead for group in table for lead in group["leads"]]
-    assert "message_group_id" in {part["field"] for lead in leads for part in lead["parts"]}
+    differences = [difference for group in table for difference in group["differences"]]
+    assert "message_group_id" in {
+        part["field"] for difference in differences for part in difference["parts"]
+    }
     assert sorted(path.name for path in out.iterdir()) == [
         "groups.parquet",
         "plan.yaml",
@@ -261,7 +263,7 @@ def test_one_message_does_not_stall_the_analysis(engine: Engine, tmp_path: Path)
 
 
 @pytest.mark.both_engines
-def test_first_lead_is_the_cause_and_its_condition_selects_it(
+def test_first_difference_is_the_cause_and_its_condition_selects_it(
     engine: Engine, tmp_path: Path
 ) -> None:
     by_name = {fault.name: fault for fault in FAULTS}
@@ -281,7 +283,9 @@ def test_first_lead_is_the_cause_and_its_condition_selects_it(
 
     first, second = analyzed(engine, archive).groups[:2]
 
-    claims = {format_predicate(group.leads[0]): group.leads[0] for group in (first, second)}
+    claims = {
+        format_predicate(group.differences[0]): group.differences[0] for group in (first, second)
+    }
     assert set(claims) == {"body.shop.owner.url is missing", "body.region = ap"}
     missing = claims["body.shop.owner.url is missing"]
     messages = first_rows_of(archive, drain_ids(archive))

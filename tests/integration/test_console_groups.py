@@ -101,7 +101,7 @@ def test_what_was_sent_is_not_pending_any_more(tmp_path: Path, capsys: Capture) 
 
     sent = {f"m-{n:04d}": Disposition.SENT for n in (0, 2, 4, 6)}
     of_run = ("r", NOW.timestamp())
-    settle(archive, "of-another-plan", {**sent, "m-0001": Disposition.IN_DOUBT}, *of_run)
+    settle(archive, "of-another-plan", {**sent, "m-0001": Disposition.UNCONFIRMED}, *of_run)
 
     page = browser.get("/").text
     texts = ["3 messages</b> pending in 1 group", "0 pending", "3 pending", "They all failed"]
@@ -207,7 +207,9 @@ def test_a_range_of_the_chart_keeps_the_groups_that_arrived_then(tmp_path: Path)
 
 def test_similar_groups_are_one_row_with_their_parts(tmp_path: Path, capsys: Capture) -> None:
     ids = [f"g-000000000{n}" for n in range(3)]
-    groups = (a_group(group_id=group_id, title=f"E: no {group_id}", leads=()) for group_id in ids)
+    groups = (
+        a_group(group_id=group_id, title=f"E: no {group_id}", differences=()) for group_id in ids
+    )
     findings = some_findings(*groups, similar={ids[2]: ids[0]}, group_by="code (.+)")
     archive = archive_from(tmp_path, findings, lambda *_: "{}")
 
@@ -439,7 +441,7 @@ OUR_TAGS = {
 
 @pytest.mark.parametrize("is_unmasked", [False, True])
 def test_hostile_texts_stay_texts(tmp_path: Path, is_unmasked: bool) -> None:
-    """No page gets an element, an attribute or a script from a message, a lead or a note."""
+    """No page gets an element, an attribute or a script from a message, a difference or a note."""
     archive = hostile_archive(tmp_path)
     browser = opened(console_of(archive, is_unmasked=is_unmasked))
     groups = [group.group_id for group in plan_of(archive).groups]

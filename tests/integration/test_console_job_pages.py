@@ -147,8 +147,8 @@ def test_job_that_died_says_what_is_known_and_goes_on_with_the_same_command(
 
     assert_page("a job that died", page, world.archive)
     assert world.started(f"/jobs/{died.job_id}/again") == words
-    in_doubt = world.started(f"/jobs/{died.job_id}/again", in_doubt="1")
-    assert in_doubt == [*words, "--in-doubt", "send"]
+    unconfirmed = world.started(f"/jobs/{died.job_id}/again", unconfirmed="1")
+    assert unconfirmed == [*words, "--unconfirmed", "send"]
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_job_that_died_says_what_is_known_and_goes_on_with_the_same_command(
 )
 def test_only_what_is_not_done_goes_on(world: DeadJobs, exit_code: int, offers: bool) -> None:
     words = [*world.preview_words, "--execute", "--reason", "x"]
-    answer = redrive_answer(world, {"sent": 12, "in_doubt": 8}, run_id="r-1")
+    answer = redrive_answer(world, {"sent": 12, "unconfirmed": 8}, run_id="r-1")
 
     page = world.page(world.ended(words, answer, exit_code))
 

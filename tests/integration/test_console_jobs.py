@@ -45,7 +45,7 @@ def is_over(job: Job) -> bool:
     return not job.is_running
 
 
-def is_busy(job: Job) -> bool:
+def is_in_progress(job: Job) -> bool:
     return job.step is not None and bool(job.step.text)
 
 
@@ -109,7 +109,7 @@ def test_command_is_one_of_ours(jobs: Jobs, tmp_path: Path) -> None:
 
 
 def test_what_it_does_is_shown_while_it_runs(jobs: Jobs) -> None:
-    job = until(jobs, started(jobs, "sleep"), is_busy)
+    job = until(jobs, started(jobs, "sleep"), is_in_progress)
 
     assert job.status == "running"
     assert job.words == ["sleep"]
@@ -118,7 +118,7 @@ def test_what_it_does_is_shown_while_it_runs(jobs: Jobs) -> None:
 
 
 def test_stop_interrupts_and_the_second_one_again(jobs: Jobs) -> None:
-    job = until(jobs, started(jobs, "stubborn"), is_busy)
+    job = until(jobs, started(jobs, "stubborn"), is_in_progress)
 
     jobs.stop(job.job_id, 1)
     jobs.stop(job.job_id, 1)
@@ -196,7 +196,7 @@ def test_process_that_cannot_be_started_leaves_nothing(jobs: Jobs) -> None:
 
 
 def test_old_ones_go_at_the_next_start_but_never_one_that_runs(jobs: Jobs) -> None:
-    runs = until(jobs, started(jobs, "sleep"), is_busy)
+    runs = until(jobs, started(jobs, "sleep"), is_in_progress)
     old = started(jobs, "exit", "0")
     jobs.stop(old.job_id, 1)
     until(jobs, old, is_over)
@@ -221,11 +221,11 @@ def test_place_is_that_of_the_archive_below_the_state_folder(tmp_path: Path) -> 
 
 
 def test_jobs_wait_for_each_other_in_the_order_of_their_starts(jobs: Jobs) -> None:
-    first = until(jobs, started(jobs, "sleep", "--execute"), is_busy)
+    first = until(jobs, started(jobs, "sleep", "--execute"), is_in_progress)
     others = [started(jobs, "exit", "0") for _ in range(3)]
 
     for other in others:
-        waiting = until(jobs, other, is_busy)
+        waiting = until(jobs, other, is_in_progress)
         assert waiting.status == "running"
         assert waiting.step
         assert waiting.step.label == "waiting for dlq sleep --execute"
@@ -238,9 +238,9 @@ def test_jobs_wait_for_each_other_in_the_order_of_their_starts(jobs: Jobs) -> No
 
 
 def test_job_that_waits_can_be_stopped_and_its_successor_waits_on(jobs: Jobs) -> None:
-    first = until(jobs, started(jobs, "sleep"), is_busy)
-    second = until(jobs, started(jobs, "exit", "0"), is_busy)
-    third = until(jobs, started(jobs, "exit", "0"), is_busy)
+    first = until(jobs, started(jobs, "sleep"), is_in_progress)
+    second = until(jobs, started(jobs, "exit", "0"), is_in_progress)
+    third = until(jobs, started(jobs, "exit", "0"), is_in_progress)
 
     jobs.stop(second.job_id, 1)
     stopped = until(jobs, second, is_over)
@@ -258,8 +258,8 @@ def test_job_that_waits_can_be_stopped_and_its_successor_waits_on(jobs: Jobs) ->
 
 
 def test_job_goes_on_when_the_one_before_was_killed(jobs: Jobs) -> None:
-    first = until(jobs, started(jobs, "sleep"), is_busy)
-    second = until(jobs, started(jobs, "exit", "0"), is_busy)
+    first = until(jobs, started(jobs, "sleep"), is_in_progress)
+    second = until(jobs, started(jobs, "exit", "0"), is_in_progress)
 
     os.kill(int(first.folder.joinpath("pid").read_text()), signal.SIGKILL)
 
@@ -327,8 +327,8 @@ def test_jobs_survive_the_console_and_the_next_one_finds_and_stops_them(jobs: Jo
         os.killpg(console.pid, signal.SIGKILL)
         # Would wait for the jobs if they had inherited the console's output.
         assert console.stdout.read() == ""
-    running = until(jobs, first, is_busy)
-    waiting = until(jobs, second, is_busy)
+    running = until(jobs, first, is_in_progress)
+    waiting = until(jobs, second, is_in_progress)
 
     assert running.is_running
     assert waiting.is_running

@@ -224,7 +224,7 @@ def test_an_analysis_that_goes_on_keeps_an_erase_away_and_its_report_is_found_la
     def erase_meanwhile(label: str, status: Callable[[], str]) -> Iterator[None]:
         del status
         yield
-        if label == "looking for leads":
+        if label == "looking for differences":
             try:
                 erased(engine, archive, "m-jane")
             except BusyError as error:

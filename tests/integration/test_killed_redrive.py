@@ -143,19 +143,19 @@ class Job(Desk):
         )
 
     def run_again(self) -> RedriveSummary:
-        """Send the rest, and what is in doubt, to a server that is well."""
+        """Send the rest, and what is unconfirmed, to a server that is well."""
         self.world.front.faults.clear()
-        return self.redrive(lock_seconds=LOCK_SECONDS, in_doubt="send")
+        return self.redrive(lock_seconds=LOCK_SECONDS, unconfirmed="send")
 
     def abandoned(self) -> list[Attempt]:
         """Claims without a result: their task was killed."""
         return [attempt for attempt in attempts_of(self.archive) if attempt.results is None]
 
-    def in_doubt(self) -> Counter[str]:
-        """How often each message was left in doubt."""
+    def unconfirmed(self) -> Counter[str]:
+        """How often each message was left unconfirmed."""
         lost = Counter(m for attempt in self.abandoned() for m in attempt.claim.message_ids)
         results = [r for attempt in attempts_of(self.archive) for r in attempt.results or ()]
-        return lost + Counter(r.message_id for r in results if r.outcome is Disposition.IN_DOUBT)
+        return lost + Counter(r.message_id for r in results if r.outcome is Disposition.UNCONFIRMED)
 
     def is_quiet_for(self, seconds: float) -> bool:
         """Whether SQS gets no request to send for so long."""
@@ -189,7 +189,7 @@ class Job(Desk):
         sent = self.recorded(Disposition.SENT)
 
         assert len(abandoned) <= TASKS
-        assert sent <= set(arrived) <= sent | set(self.in_doubt())
+        assert sent <= set(arrived) <= sent | set(self.unconfirmed())
         assert set(arrived.values()) == {1}
 
         again = self.run_again()
@@ -198,7 +198,7 @@ class Job(Desk):
         assert again.count("sent") + again.count("sent_before") == MESSAGES
         assert set(arrived) == {message.message_id for message in self.sent}
         twice = arrived - Counter(dict.fromkeys(arrived, 1))
-        assert twice <= self.in_doubt()
+        assert twice <= self.unconfirmed()
 
 
 @pytest.fixture
@@ -267,7 +267,7 @@ def test_ctrl_c_stops_in_good_order_and_the_next_run_goes_on(job: Job, capfd: Ca
     assert process.returncode == 0
     assert "Traceback" not in capfd.readouterr().err
     assert stopped["stopped_by"] == StopCause.INTERRUPTED
-    assert (job.abandoned(), job.in_doubt()) == ([], Counter())
+    assert (job.abandoned(), job.unconfirmed()) == ([], Counter())
     assert 0 < stopped["counts"]["sent"] == len(before) < MESSAGES
 
     again = job.run_again()
@@ -278,7 +278,7 @@ def test_ctrl_c_stops_in_good_order_and_the_next_run_goes_on(job: Job, capfd: Ca
 
 @pytest.mark.both_engines
 def test_second_ctrl_c_ends_the_run_at_once(job: Job, capfd: Capture) -> None:
-    """What is in doubt then is named; it goes again only if somebody says so."""
+    """What is unconfirmed then is named; it goes again only if somebody says so."""
 
     def press() -> None:
         [process] = driver(job.family.alive())
@@ -298,18 +298,18 @@ def test_second_ctrl_c_ends_the_run_at_once(job: Job, capfd: Capture) -> None:
         output, _ = process.communicate()
     wait_until(lambda: not job.family.alive())
     before = job.arrived()
-    in_doubt = job.in_doubt()
+    unconfirmed = job.unconfirmed()
 
     assert process.returncode == 130
     assert json.loads(output.splitlines()[-1]) == {"interrupted": True}
     assert "Traceback" not in capfd.readouterr().err
-    assert set(before) <= job.recorded(Disposition.SENT) | set(in_doubt)
+    assert set(before) <= job.recorded(Disposition.SENT) | set(unconfirmed)
 
     again = job.run_again()
 
     assert again.count("sent") + again.count("sent_before") == MESSAGES
     twice = before + job.arrived() - Counter(message.message_id for message in job.sent)
-    assert twice <= in_doubt
+    assert twice <= unconfirmed
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:

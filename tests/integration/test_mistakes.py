@@ -161,7 +161,7 @@ def test_a_stopped_group_is_answered_with_what_lets_it_go_on(
 
     assert main([*words, "--execute", "--reason", "try"]) == 3
     errors = capsys.readouterr().err
-    assert errors.startswith(f"dlq: stopped: {stopped}: more came back than may")
+    assert errors.startswith(f"dlq: stopped: {stopped}: more failed again than allowed")
     assert errors.endswith(f"dlq decide --archive {archive.root} {stopped} redrive\n")
     assert archive.list("runs") == []
 

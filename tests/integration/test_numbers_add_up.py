@@ -39,7 +39,7 @@ RUN_A, RUN_B, RUN_LATE, RUN_OTHER, RUN_RESTORE, RUN_NOW = (
 )
 SENT = Disposition.SENT
 FAILED = Disposition.FAILED
-IN_DOUBT = Disposition.IN_DOUBT
+UNCONFIRMED = Disposition.UNCONFIRMED
 DISCARDED = Disposition.DISCARDED
 RESTORED = Disposition.RESTORED
 
@@ -65,13 +65,13 @@ class Letter:
 LETTERS = {
     "nobody touched it": Letter({}, "pending"),
     "sent": Letter({RUN_A: SENT}, "sent", by_plan=True),
-    "sent again in doubt, then its late result came": Letter(
+    "sent again unconfirmed, then its late result came": Letter(
         {RUN_A: None, RUN_B: SENT}, "sent", by_plan=True, is_twice=True, late=SENT
     ),
-    "in doubt, then written off": Letter({RUN_A: IN_DOUBT, RUN_B: DISCARDED}, "discarded"),
+    "unconfirmed, then written off": Letter({RUN_A: UNCONFIRMED, RUN_B: DISCARDED}, "discarded"),
     "refused": Letter({RUN_A: FAILED}, "pending"),
     "refused, then sent": Letter({RUN_A: FAILED, RUN_B: SENT}, "sent", by_plan=True),
-    "in doubt": Letter({RUN_A: IN_DOUBT}, "in_doubt"),
+    "unconfirmed": Letter({RUN_A: UNCONFIRMED}, "unconfirmed"),
     "sent by another plan": Letter({RUN_OTHER: SENT}, "sent"),
     "sent by another plan, too": Letter(
         {RUN_A: None, RUN_OTHER: SENT}, "sent", by_plan=True, is_twice=True, late=SENT
@@ -80,7 +80,7 @@ LETTERS = {
     "restored": Letter({RUN_RESTORE: RESTORED}, "restored"),
     "erased": Letter({}, "erased"),
     "delivered again after it was sent": Letter({RUN_A: SENT}, "sent", by_plan=True),
-    "on its way": Letter({RUN_NOW: None}, "busy"),
+    "on its way": Letter({RUN_NOW: None}, "in_progress"),
 }
 IDS = {name: f"m-{number:04}" for number, name in enumerate(LETTERS)}
 
@@ -173,7 +173,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
 OWN = Counter(letter.state for letter in LETTERS.values())
 """How many messages are in which state."""
 
-PENDING = sum(OWN[state] for state in ("pending", "in_doubt", "busy"))
+PENDING = sum(OWN[state] for state in ("pending", "unconfirmed", "in_progress"))
 
 
 def answer_of(capsys: Capture, world: World, verb: str, *words: str) -> Any:

@@ -402,7 +402,7 @@ def test_redrive_goes_on_after_the_send_until_it_is_known_what_came_back(
         consumer.join()
     answer = capsys.readouterr()
     assert f"{group}: sent 4, came back 4 (4 being replayed, 0 parked again)\n" in answer.out
-    assert f"{group}: more came back than may" in answer.err
+    assert f"{group}: more failed again than allowed" in answer.err
     # Nothing new came back of a run that finds nothing to do.
     assert main(sending.words("redrive", *words, "--json")) == 0
     [outcome] = json.loads(capsys.readouterr().out)["outcomes"]

@@ -120,10 +120,10 @@ def test_a_plan_has_what_is_pending_and_nothing_else(make_desk: MakeDesk) -> Non
     left = analyzed(desk.engine, desk.archive)
 
     table = read_table_columns(desk.archive, left.plan_id, ("message_id", "group_id"))
-    # In doubt, busy, and claimed by nobody.
+    # Unconfirmed, busy, and claimed by nobody.
     assert sorted(map(str, table["message_id"].to_pylist())) == ["m-002", "m-003", "m-004", "m-005"]
     assert left.messages == find_plan(desk.archive, left.plan_id).plan().snapshot.messages == 4
-    desk.redrive(str(approve(Path(left.plan_path))), in_doubt="send", lock_seconds=1)
+    desk.redrive(str(approve(Path(left.plan_path))), unconfirmed="send", lock_seconds=1)
     # The run that was busy is closed by this one.
     assert desk.arrived() == Counter(["m-000", "m-002", "m-003", "m-004", "m-005"])
     assert read_messages(desk.archive).pending().num_rows == 0

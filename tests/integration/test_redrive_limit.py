@@ -105,7 +105,7 @@ def test_a_run_ends_when_a_limit_of_one_is_set_while_it_sends(
 
     sentence = sentence_of(summary.stopped_by)
     assert sentence.startswith("waiting for the breaker: limited to 1 replay a minute")
-    assert summary.count("in_doubt", "failed") == 0
+    assert summary.count("unconfirmed", "failed") == 0
     assert summary.count("sent") == len(receive_all(main)) < 60
     limit(main, None)
     assert run(archive, plan, main.url).count("sent") > 90

@@ -23,24 +23,24 @@ CHUNK = 130
 """A chunk has about 100 messages, by a hash of their ids. Two tasks send one each."""
 
 
-def test_what_is_in_doubt_is_settled_by_a_discard(make_desk: MakeDesk, capsys: Capture) -> None:
+def test_what_is_unconfirmed_is_settled_by_a_discard(make_desk: MakeDesk, capsys: Capture) -> None:
     desk = make_desk(standard(100))
     desk.meet(Effect.LOSE, probability=0.5, seed=3)
     desk.redrive()
     desk.world.front.faults.clear()
-    in_doubt = sorted(desk.recorded(Disposition.IN_DOUBT))
+    unconfirmed = sorted(desk.recorded(Disposition.UNCONFIRMED))
 
     discard = str(approve(Path(desk.plan), "discard"))
     discarded = desk.redrive(discard, reason="they are in the table of orders")
-    again = desk.redrive(discard, in_doubt="send")
+    again = desk.redrive(discard, unconfirmed="send")
 
-    assert (discarded.count("discarded"), again.count("discarded")) == (len(in_doubt), 0)
+    assert (discarded.count("discarded"), again.count("discarded")) == (len(unconfirmed), 0)
     assert desk.arrived() == Counter(message.message_id for message in desk.sent)
-    assert main(["show", "--archive", desk.archive.root, in_doubt[0]]) == 0
+    assert main(["show", "--archive", desk.archive.root, unconfirmed[0]]) == 0
     assert "they are in the table of orders" in capsys.readouterr().out
     assert main(["status", "--archive", desk.archive.root, "--json"]) == 0
     counts = json.loads(capsys.readouterr().out)["counts"]
-    assert counts == {"pending": 0, "sent": 100 - len(in_doubt), "discarded": len(in_doubt)}
+    assert counts == {"pending": 0, "sent": 100 - len(unconfirmed), "discarded": len(unconfirmed)}
     later = EraseRequest(older_than_days=15, execute=True)
     expired = erase(None, desk.archive, later, now_seconds=lambda: time.time() + 17 * 86_400)
     assert (expired.messages, expired.pending) == (100, 0)
@@ -80,7 +80,7 @@ def test_ledger_that_cannot_be_written_stops_the_run_and_stays_true(make_desk: M
     disk.rename(ledger)
 
     assert re.search("cannot (read|write) ledger/", sentence_of(summary.stopped_by))
-    assert 0 < summary.count("in_doubt") <= 2 * CHUNK
+    assert 0 < summary.count("unconfirmed") <= 2 * CHUNK
     sent = desk.recorded(Disposition.SENT)
     assert len(sent) == summary.count("sent")
     assert sent <= set(desk.arrived())

@@ -188,7 +188,7 @@ def test_groups_keep_their_ids_while_an_archive_grows(
     assert analyzed(engine, archive, where="false").messages == 0
 
 
-def test_messages_of_one_code_are_a_group_and_no_lead_names_the_code(
+def test_messages_of_one_code_are_a_group_and_no_difference_names_the_code(
     engine: Engine, tmp_path: Path
 ) -> None:
     def refused(number: int, code: str | None) -> Message:
@@ -206,7 +206,12 @@ def test_messages_of_one_code_are_a_group_and_no_lead_names_the_code(
         "Refused (limit)": 40,
         "Refused (stolen)": 40,
     }
-    parts = [part for group in findings.groups for lead in group.leads for part in lead.parts]
+    parts = [
+        part
+        for group in findings.groups
+        for difference in group.differences
+        for part in difference.parts
+    ]
     assert {part.field for part in parts} == {"body.tenant"}
 
     run(archive, "collect", "--only", "analyze", "--group-by", "all (alike)")

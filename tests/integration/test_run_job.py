@@ -279,7 +279,7 @@ def test_a_run_that_meets_another_drain_leaves_its_messages(installation: Instal
     def drain_meanwhile(label: str, status: Callable[[], str]) -> Iterator[None]:
         del status
         yield
-        if label == "looking for leads":
+        if label == "looking for differences":
             archive = open_archive(installation.archive)
             archived.extend(drain_ids(archive))
             archive_of(Path(archive.root), [parked(3)], archived[0], installation.parked.url)

@@ -29,7 +29,7 @@ def archive(tmp_path: Path) -> Archive:
     messages = [parked(n, SentTimestamp=str((NOW + n) * 1000)) for n in range(10)]
     archive_of(tmp_path, messages[:7], "d-1")
     archive = archive_of(tmp_path, messages[5:], "d-2")
-    outcomes = map(Disposition, ("sent", "sent", "discarded", "failed", "in_doubt"))
+    outcomes = map(Disposition, ("sent", "sent", "discarded", "failed", "unconfirmed"))
     settle(archive, "p-1", dict(zip(IDS, outcomes, strict=False)))
     dead = Claim("me@here", "why", "https://q", timestamp(NOW), (IDS[5], IDS[4]))
     begin(archive, "p-2").claim("g-1", 1, dead)
@@ -76,7 +76,7 @@ def test_answer_names_what_to_look_at(archive: Archive, capsys: Capture) -> None
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert lines[0].startswith(f"archive {archive.root} at ")
     assert lines[1:3] == [
-        "messages  pending  sent  discarded  restored  in doubt  busy",
+        "messages  pending  sent  discarded  restored  unconfirmed  busy",
         "      10        7     2          1         0         2     0",
     ]
     assert lines[3].startswith("oldest pending: parked 2023-11-14 22:13 UTC, ")
@@ -86,12 +86,12 @@ def test_answer_names_what_to_look_at(archive: Archive, capsys: Capture) -> None
         "d-2           3        3",
     ]
     assert lines[7:10] == [
-        "plan  sent  discarded  restored  in doubt  busy  came back",
+        "plan  sent  discarded  restored  unconfirmed  busy  came back",
         "p-1      2          1         0         0     0  ?",
         "p-2      0          0         0         2     0  -",
     ]
     assert lines[10:] == [
-        "in doubt: they may have been sent and no answer came: m-004, m-005",
+        "unconfirmed: they may have been sent and no answer came: m-004, m-005",
         f"  details of one: dlq show --archive {archive.root} m-004",
         f"next: dlq collect --archive {archive.root} --only analyze",
     ]
@@ -118,7 +118,7 @@ def test_machines_get_json(archive: Archive, capsys: Capture) -> None:
 
     answer = json.loads(capsys.readouterr().out)
     assert (answer["version"], answer["messages"], answer["counts"]["pending"]) == (1, 10, 7)
-    plan = {"plan_id": "p-2", "counts": {"in_doubt": 2}, "returned": None, "returned_at": None}
+    plan = {"plan_id": "p-2", "counts": {"unconfirmed": 2}, "returned": None, "returned_at": None}
     assert answer["plans"][1] == plan
     assert answer["oldest_pending_at"] == "2023-11-14T22:13:23+00:00"
 

@@ -38,7 +38,7 @@ def is_free(desk: Desk) -> bool:
 
 @pytest.mark.both_engines
 @pytest.mark.parametrize("name", ["main", "main.fifo"])
-def test_budget_that_ends_in_the_middle_leaves_nothing_in_doubt(
+def test_budget_that_ends_in_the_middle_leaves_nothing_unconfirmed(
     make_desk: MakeDesk, name: str
 ) -> None:
     messages = [parked(2 * n, MessageGroupId=f"g-{n % 7}") for n in range(600)]

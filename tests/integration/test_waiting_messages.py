@@ -81,7 +81,7 @@ def test_what_the_plan_leaves_holds_back_its_message_group_until_a_run_allows_re
 def test_a_message_that_is_not_in_the_plan_holds_back_what_is_behind_it(
     make_desk: MakeDesk, where: str | None
 ) -> None:
-    """Left out by the analysis' condition; or it was decided then, and is in doubt again."""
+    """Left out by the analysis' condition; or it was decided then, and is unconfirmed again."""
     desk = make_desk([parked(1, "KeyError"), parked(2), parked(3, group="g-2")], "main.fifo")
     plan = plan_of(desk.archive, "TimeoutError", where=where, chosen=("m-2", "m-3"))
 

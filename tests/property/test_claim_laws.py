@@ -52,7 +52,7 @@ from dlq.errors import ArchiveError, InputError
 from dlq.redrive.request import RedriveRequest
 from dlq.redrive.sending.send_task import ChunkSender, Item
 from dlq.redrive.sending.task_context import TaskContext
-from dlq_replay.replaying.sending import Confirmed, InDoubt, NotSent, Refused, SendResult
+from dlq_replay.replaying.sending import Confirmed, NotSent, Refused, SendResult, Unconfirmed
 from dlq_replay.wire.message import SendEntry
 from tests.support.builders import InlineExecutor, message, queue_url
 from tests.support.claim_runs import Chunks, resolved
@@ -76,7 +76,7 @@ class StoreAndQueue:
         senders: of each of them, the run that sent it.
         doubted: ids of messages that a run may send again.
         late: ids of messages that a run claimed after somebody closed it. If the claim is in the
-            run's file they are in doubt.
+            run's file they are unconfirmed.
         threads: all that were started.
         is_well: whether SQS confirms everything.
     """
@@ -132,12 +132,12 @@ class StoreAndQueue:
             Confirmed("copy"),
             Refused("InvalidMessageContents"),
             NotSent(),
-            InDoubt("lost"),
+            Unconfirmed("lost"),
         ]
         weights = [1, 0, 0, 0] if self.is_well else [16, 2, 1, 1]
         [answer] = self.random.choices(answers, weights)
 
-        has_arrived = isinstance(answer, InDoubt) and self.random.random() < 0.5
+        has_arrived = isinstance(answer, Unconfirmed) and self.random.random() < 0.5
         if has_arrived or isinstance(answer, Confirmed):
             self.arrived.append(entry.body)
             self.senders.append(run_id)
@@ -274,12 +274,12 @@ class Driver:
     """A run: it takes the lock, resolves, lets some tasks send, and writes its result file.
 
     Attributes:
-        in_doubt: see ``SendRequest``.
+        unconfirmed: see ``SendRequest``.
         tasks: Spark may start a task twice, or again.
     """
 
     chunks: Chunks
-    in_doubt: str = "leave"
+    unconfirmed: str = "leave"
     tasks: int = 1
 
     def __call__(self, actor: Actor) -> None:
@@ -292,11 +292,11 @@ class Driver:
         ):
             rows = strongest(claimed_table(archive), "message_id").to_pylist()
             states = {row["message_id"]: row["state"] for row in rows}
-            assert Disposition.BUSY not in states.values()
+            assert Disposition.IN_PROGRESS not in states.values()
 
             begin(archive, PLAN, actor.name, seconds=actor.now())
             require_newest(archive, lock.view)
-            chunks = resolved(self.chunks, states, self.in_doubt, is_fifo=actor.world.is_fifo)
+            chunks = resolved(self.chunks, states, self.unconfirmed, is_fifo=actor.world.is_fifo)
 
             def send(task: Actor) -> None:
                 task.settle(chunks)
@@ -410,17 +410,17 @@ def run_waves(world: StoreAndQueue, chunks: Chunks, *, has_expiry: bool) -> tupl
 
 
 def check_settled(world: StoreAndQueue, items: Sequence[Item]) -> None:
-    """Each message was sent or is in doubt, unless it is behind one of its group that was not sent.
+    """Each message was sent or is unconfirmed, unless one before it in its group was not sent.
 
-    Behind a message in doubt the others of its message group wait for a person. A sealed plan is
-    not carried out again.
+    Behind an unconfirmed message the others of its message group wait for a person. A sealed plan
+    is not carried out again.
     """
     is_sealed = f"{RUNS}/{PLAN}/{SEALED}" in world.files
     blocked = set[str | None]()
     for item in items:
         state = world.states.get(item.message_id)
         group = item.message.message_group_id if world.is_fifo else item.message_id
-        is_settled = state in ("sent", OPEN, "in_doubt") or item.message_id in world.late
+        is_settled = state in ("sent", OPEN, "unconfirmed") or item.message_id in world.late
         assert is_settled or group in blocked or is_sealed
         if state != "sent":
             blocked.add(group)
@@ -455,7 +455,7 @@ def test_no_message_is_claimed_twice_and_each_is_claimed_in_the_end(
     assert len(without) <= kills
 
     for message_id, state in world.states.items():
-        if state in (OPEN, "in_doubt"):
+        if state in (OPEN, "unconfirmed"):
             world.doubted.add(message_id)
     finish(world, [world.start("again", Driver(chunks, "send"), random.choice(CLOCKS))])
 

@@ -40,7 +40,7 @@ def resolved(plans: RandomPlans, *, keeps_order: bool = True) -> pa.Table:
         with_states(rows, plans.states),
         plans.actions,
         to_fifo=True,
-        in_doubt="leave",
+        unconfirmed="leave",
         requires_room=True,
         stopped=plans.stopped,
     )

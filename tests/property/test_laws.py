@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlq_replay.replaying.replay import BatchOutcome
-from dlq_replay.replaying.sending import InDoubt, NotSent, Refused, SendResult, forever
+from dlq_replay.replaying.sending import NotSent, Refused, SendResult, Unconfirmed, forever
 from dlq_replay.rules.decision import Hold, Park, Replay, decide
 from dlq_replay.rules.outgoing import held_entry, parked_entry, redriven_entry, replay_entry
 from dlq_replay.rules.plan import Failed
@@ -43,7 +43,7 @@ policies = st.builds(
     main_retention_seconds=st.integers(60, 1_209_600),
     dlq_retention_seconds=st.integers(60, 1_209_600),
 )
-answers = st.sampled_from([None, Refused("Code"), InDoubt("lost"), NotSent()])
+answers = st.sampled_from([None, Refused("Code"), Unconfirmed("lost"), NotSent()])
 
 
 @given(messages(), policies, st.integers(0, 172_800))

@@ -53,7 +53,7 @@ from tests.support.builders import message, queue_url
 from tests.support.ledgers import CLOCKS, NOW, MemoryArchive, begin
 
 DAY = 86_400
-_OUTCOMES = (*OUTCOMES, *3 * [Disposition.DISCARDED], *2 * [Disposition.IN_DOUBT])
+_OUTCOMES = (*OUTCOMES, *3 * [Disposition.DISCARDED], *2 * [Disposition.UNCONFIRMED])
 """More often what another attempt changes."""
 
 
@@ -270,9 +270,9 @@ def possible_states(done: Mapping[int, Disposition | None]) -> set[str]:
             return {strongest}
     if not by_lock:
         return {"pending"}
-    last = [*by_lock.values()][-1] or Disposition.IN_DOUBT
+    last = [*by_lock.values()][-1] or Disposition.UNCONFIRMED
     is_open = None in by_lock.values()
-    return {str(last), "busy"} if is_open else {str(last)}
+    return {str(last), "in_progress"} if is_open else {str(last)}
 
 
 STEPS = (

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dlq.explain.findings import Findings, GroupFinding, Lead, Part, Sample, Synonym
+from dlq.explain.findings import Difference, Findings, GroupFinding, Part, Sample, Synonym
 from dlq.report.page import SCRIPTS, STYLES, bundled, joined, render_page
 from tests.support.findings_builder import (
     HOSTILE_TEXTS,
@@ -30,8 +30,8 @@ TEXTS = (
 
 SYNONYMS = st.lists(st.builds(Synonym, TEXTS, TEXTS), max_size=2).map(tuple)
 PARTS = st.builds(Part, TEXTS, TEXTS, st.just(0.5), st.just(0.5), SYNONYMS)
-LEADS = st.builds(
-    Lead,
+DIFFERENCES = st.builds(
+    Difference,
     st.lists(PARTS, min_size=1, max_size=3).map(tuple),
     st.just(0.5),
     st.just(0.5),
@@ -50,7 +50,7 @@ GROUPS = st.builds(
     trend=TEXTS,
     reasons=TALLIES,
     sources=TALLIES,
-    leads=st.lists(LEADS, max_size=2).map(tuple),
+    differences=st.lists(DIFFERENCES, max_size=2).map(tuple),
     samples=st.lists(SAMPLES, max_size=2).map(tuple),
 )
 FINDINGS = st.builds(
@@ -116,19 +116,19 @@ def _harmless_group(group: GroupFinding) -> GroupFinding:
         trend=group.trend and "t",
         reasons={f"r{n}": count for n, count in enumerate(group.reasons.values())},
         sources={f"s{n}": count for n, count in enumerate(group.sources.values())},
-        leads=tuple(_harmless_lead(lead) for lead in group.leads),
+        differences=tuple(_harmless_difference(difference) for difference in group.differences),
         samples=tuple(_harmless_sample(sample) for sample in group.samples),
     )
 
 
-def _harmless_lead(lead: Lead) -> Lead:
-    usable = 0 < len(lead.condition) <= 2_000 and lead.condition.isprintable()
+def _harmless_difference(difference: Difference) -> Difference:
+    usable = 0 < len(difference.condition) <= 2_000 and difference.condition.isprintable()
     parts = (
         Part("f", "v", 0.5, 0.5, tuple(Synonym("f", "v") for _ in part.synonyms))
-        for part in lead.parts
+        for part in difference.parts
     )
     condition = "c" if usable else ""
-    return replace(lead, parts=tuple(parts), condition=condition, compared_with="o")
+    return replace(difference, parts=tuple(parts), condition=condition, compared_with="o")
 
 
 def _harmless_sample(sample: Sample) -> Sample:

@@ -8,14 +8,16 @@ from dlq.redrive.sending.send_task import Item
 Chunks = Sequence[tuple[str, int, Sequence[Item]]]
 
 
-def resolved(chunks: Chunks, states: Mapping[str, str], in_doubt: str, *, is_fifo: bool) -> Chunks:
+def resolved(
+    chunks: Chunks, states: Mapping[str, str], unconfirmed: str, *, is_fifo: bool
+) -> Chunks:
     """Do what ``with_dispositions`` and ``with_waiting`` do; return what makes work."""
     blocked = set[str | None]()
     work = []
     for unit, chunk, items in chunks:
         of_chunk = []
         for requested in items:
-            disposition = _disposition(states.get(requested.message_id), in_doubt)
+            disposition = _disposition(states.get(requested.message_id), unconfirmed)
             group = requested.message.message_group_id if is_fifo else requested.message_id
             if disposition is Disposition.SEND and group in blocked:
                 disposition = Disposition.WAITS
@@ -27,9 +29,9 @@ def resolved(chunks: Chunks, states: Mapping[str, str], in_doubt: str, *, is_fif
     return work
 
 
-def _disposition(state: str | None, in_doubt: str) -> Disposition:
+def _disposition(state: str | None, unconfirmed: str) -> Disposition:
     if state in DECIDED:
         return BEFORE[Disposition(state)]
-    if state == Disposition.IN_DOUBT and in_doubt != "send":
-        return Disposition.IN_DOUBT
+    if state == Disposition.UNCONFIRMED and unconfirmed != "send":
+        return Disposition.UNCONFIRMED
     return Disposition.SEND

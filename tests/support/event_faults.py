@@ -76,7 +76,7 @@ class Fault:
     Attributes:
         nouns: what the events that it strikes are about.
         change: changes a delivery as the fault does.
-        claims: the leads, as ``field = value``, of which any names the cause.
+        claims: the differences, as ``field = value``, of which any names the cause.
         strikes: whether it strikes a delivery.
     """
 

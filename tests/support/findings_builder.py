@@ -9,9 +9,9 @@ from itertools import cycle
 from typing import Any
 
 from dlq.explain.findings import (
+    Difference,
     Findings,
     GroupFinding,
-    Lead,
     Part,
     ReplayCount,
     Sample,
@@ -55,7 +55,7 @@ HOSTILE_TEXTS = (
 )
 
 
-def a_lead(
+def a_difference(
     field: str = "body.customer.region",
     value: str = "eu-west-3",
     group_share: float = 0.97,
@@ -64,10 +64,10 @@ def a_lead(
     *,
     synonyms: tuple[Synonym, ...] = (),
     **changes: Any,
-) -> Lead:
-    """Build a lead of one part."""
+) -> Difference:
+    """Build a difference of one part."""
     part = Part(field, value, group_share, other_share, synonyms)
-    return Lead((part,), group_share, other_share, score, **changes)
+    return Difference((part,), group_share, other_share, score, **changes)
 
 
 def a_sample(**changes: Any) -> Sample:
@@ -81,8 +81,8 @@ def a_group(**changes: Any) -> GroupFinding:
         title="TimeoutError: no answer after <n> ms",
         count=10,
         share=1.0,
-        first_sent_at=FIRST_BUCKET,
-        last_sent_at=ANALYZED_AT,
+        first_parked_at=FIRST_BUCKET,
+        last_parked_at=ANALYZED_AT,
         arrivals=(4, 0, 6),
         trend="steady",
         reasons={"attempts_exhausted": 9, "too_old": 1},
@@ -90,7 +90,7 @@ def a_group(**changes: Any) -> GroupFinding:
         replay_counts=(ReplayCount(None, 1), ReplayCount(6, 9)),
         body_bytes=Spread(120, 340, 900, 1200),
         age_seconds=Spread(60, 7_200, 90_000, 130_000),
-        leads=(a_lead(),),
+        differences=(a_difference(),),
         samples=(a_sample(),),
     )
     return replace(group, **changes)
@@ -137,8 +137,9 @@ def many_findings(number: int) -> Findings:
             title=f"ValidationError {place}: field <text> must be one of <text>, not <text>",
             count=(number - place) * 10,
             arrivals=tuple(chance.choice((0, 0, 1, 3, 9)) for _ in range(BUCKETS)),
-            leads=tuple(
-                a_lead(field=f"body.field_{n}", value=value, condition=condition) for n in range(5)
+            differences=tuple(
+                a_difference(field=f"body.field_{n}", value=value, condition=condition)
+                for n in range(5)
             ),
             samples=tuple(a_sample(message_id=f"m-{place}-{n}", body=body) for n in range(5)),
         )
@@ -177,13 +178,13 @@ def _hostile_group(texts: Iterator[str], place: int) -> GroupFinding:
         note=next(texts),
         reasons={next(texts): 1 for _ in range(20)},
         sources={next(texts): 1 for _ in range(20)},
-        leads=tuple(_hostile_lead(texts) for _ in range(3)),
+        differences=tuple(_hostile_difference(texts) for _ in range(3)),
         samples=tuple(_hostile_sample(texts) for _ in range(4)),
     )
 
 
-def _hostile_lead(texts: Iterator[str]) -> Lead:
-    return a_lead(
+def _hostile_difference(texts: Iterator[str]) -> Difference:
+    return a_difference(
         field=next(texts),
         value=next(texts),
         condition=next(texts),

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from dlq.explain.findings import Findings, GroupFinding, Lead, Synonym
+from dlq.explain.findings import Difference, Findings, GroupFinding, Synonym
 from tests.support.findings_builder import (
     BUCKET_SECONDS,
     BUCKETS,
     FIRST_BUCKET,
     SOURCE,
+    a_difference,
     a_group,
-    a_lead,
     a_sample,
     some_findings,
 )
@@ -34,7 +34,7 @@ class Failure:
     curve: Curve
     trend: str
     body: dict[str, Any] | None
-    leads: tuple[Lead, ...] = ()
+    differences: tuple[Difference, ...] = ()
     reason: str = "attempts_exhausted"
     source: str = SOURCE
 
@@ -68,13 +68,13 @@ def _group(chance: random.Random, failure: Failure) -> GroupFinding:
         group_id=f"g-{chance.randrange(16**10):010x}",
         title=failure.title,
         count=failure.size,
-        first_sent_at=first,
-        last_sent_at=last,
+        first_parked_at=first,
+        last_parked_at=last,
         arrivals=tuple(arrivals[place] for place in range(BUCKETS)),
         trend=failure.trend,
         reasons={failure.reason: failure.size},
         sources={failure.source: failure.size},
-        leads=failure.leads,
+        differences=failure.differences,
         samples=tuple(
             a_sample(message_id=f"m-{failure.size}-{n}", sent_at=first, body=body) for n in range(3)
         ),
@@ -99,8 +99,8 @@ _FAILURES = (
         size=7_480,
         curve=lambda t: (t - 0.56) / 0.44 if t > 0.56 else 0.0,
         trend="rising",
-        leads=(
-            a_lead(
+        differences=(
+            a_difference(
                 "body.payment.provider",
                 "cartebleue",
                 0.994,
@@ -112,8 +112,8 @@ _FAILURES = (
                     Synonym("body.payment.endpoint.host", "gw2.cartebleue.example"),
                 ),
             ),
-            a_lead("body.customer.region", "eu-west-3", 0.912, 0.118, 2.12),
-            a_lead("attribute.tenant", "northwind", 0.41, 0.29, 0.16),
+            a_difference("body.customer.region", "eu-west-3", 0.912, 0.118, 2.12),
+            a_difference("attribute.tenant", "northwind", 0.41, 0.29, 0.16),
         ),
         body={
             **_ORDER,
@@ -127,8 +127,8 @@ _FAILURES = (
         curve=lambda t: 1.0 if t > 0.31 else 0.0,
         trend="steady",
         reason="non_retryable",
-        leads=(
-            a_lead(
+        differences=(
+            a_difference(
                 "body.coupon.kind",
                 "bundle",
                 1.0,
@@ -144,7 +144,7 @@ _FAILURES = (
         size=1_145,
         curve=_around(0.42, 0.06),
         trend="ended",
-        leads=(a_lead("body.customer.email", "(missing)", 1.0, 0.002, 6.3),),
+        differences=(a_difference("body.customer.email", "(missing)", 1.0, 0.002, 6.3),),
         body={**_ORDER, "customer": {"id": "***", "region": "us-east-1"}},
     ),
     Failure(
@@ -163,7 +163,7 @@ _FAILURES = (
         trend="rising",
         reason="foreign_source",
         source=SOURCE.replace("orders", "refunds"),
-        leads=(a_lead("body.type", "RefundRequested", 1.0, 0.0, 7.02),),
+        differences=(a_difference("body.type", "RefundRequested", 1.0, 0.0, 7.02),),
         body={"type": "RefundRequested", "amount": 12.0, "reason": "damaged"},
     ),
     Failure(
@@ -171,7 +171,7 @@ _FAILURES = (
         size=51,
         curve=_around(0.64, 0.02),
         trend="ended",
-        leads=(a_lead("body.payment.amount", "12,50", 0.53, 0.0, 3.3),),
+        differences=(a_difference("body.payment.amount", "12,50", 0.53, 0.0, 3.3),),
         body={**_ORDER, "payment": {"provider": "worldcard", "amount": "12,50"}},
     ),
     Failure(

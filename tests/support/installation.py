@@ -15,7 +15,7 @@ _DAY = 86_400
 
 
 def client(name: str) -> Any:
-    """Return a client of the servers where ``AWS_ENDPOINT_URL`` leads now."""
+    """Return a client of the servers where ``AWS_ENDPOINT_URL`` differences now."""
     return _client(name, os.environ.get("AWS_ENDPOINT_URL"))
 
 
@@ -59,7 +59,7 @@ def _make_function(name: str, queue: str, timeout_seconds: int, **variables: str
 
 
 def make_installation(*others: str) -> str:
-    """Make all of it where ``AWS_ENDPOINT_URL`` leads; return the stack's name.
+    """Make all of it where ``AWS_ENDPOINT_URL`` differences; return the stack's name.
 
     *others* are names of configured main queues. They are not made.
     """

@@ -40,7 +40,7 @@ _TYPES: dict[str, Any] = {
 ROWS = pa.schema(_TYPES)
 STATES = pa.schema([("message_id", pa.string()), ("state", pa.string())])
 
-_STATES = ("sent", "discarded", "restored", "busy", "in_doubt")
+_STATES = ("sent", "discarded", "restored", "in_progress", "unconfirmed")
 _ACTIONS = ("redrive", "redrive", "redrive", "discard", "leave")
 
 

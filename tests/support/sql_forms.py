@@ -52,10 +52,10 @@ OF_GROUPS = """
 title LIKE 'TimeoutError: payments%' AND trend = 'ended' AND count <= 5000
 exists(map_keys(sources), arn -> arn LIKE '%:invoices')
 title LIKE '%legacy_shop%' AND age_seconds.least > 7 * 86400
-get(leads, 0).parts[0].field = 'body.region' AND get(leads, 0).group_share > 0.9
-leads[0].parts[0].value = 'ap' AND exists(leads, l -> l.score > 0.5)
+get(differences, 0).parts[0].field = 'body.region' AND get(differences, 0).group_share > 0.9
+differences[0].parts[0].value = 'ap' AND exists(differences, l -> l.score > 0.5)
 reasons['too_old'] > 5 AND map_contains_key(reasons, 'too_old')
-share > 0.1 AND first_sent_at > timestamp '2026-11-01' AND body_bytes.p95 < 1e6
+share > 0.1 AND first_parked_at > timestamp '2026-11-01' AND body_bytes.p95 < 1e6
 cardinality(filter(replay_counts, r -> r.replay_count > 3)) > 0
 """.strip().splitlines()
 """Conditions of the guide and of policies."""

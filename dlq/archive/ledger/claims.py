@@ -21,9 +21,10 @@ that has lost the lock and has not noticed yet:
 
 So a claim that may send was made before the marker, and is in that list. No clock decides.
 
-A claim without a result is *busy* until its run is closed, and *in doubt* from then on. It is never
-free: a task may have been frozen before its call, and wake hours later. A message in doubt is sent
-again only if a person decides so.
+A claim without a result is *in progress* until its run is closed, and *unconfirmed* from then on.
+It is never
+free: a task may have been frozen before its call, and wake hours later. An unconfirmed message is
+sent again only if a person decides so.
 
 ``ledger/runs/<plan>/`` lists the runs, so that no reader lists claims to find them. A run looks for
 ``sealed`` after it has written its record. The process that seals the plan lists the runs after
@@ -90,7 +91,7 @@ class RunState(IntEnum):
 
 _STATE_BY_KIND = {CLOSING: RunState.CLOSING, RESULTS: RunState.CLOSED}
 
-OUTCOMES = (*DECIDED, Disposition.FAILED, Disposition.IN_DOUBT)
+OUTCOMES = (*DECIDED, Disposition.FAILED, Disposition.UNCONFIRMED)
 """The possible outcomes of one attempt in a result."""
 
 
@@ -208,7 +209,7 @@ class Attempt:
     is_closed: bool = True
 
     @property
-    def is_busy(self) -> bool:
+    def is_in_progress(self) -> bool:
         """Whether its run may still be sending: it has not ended, or it was killed."""
         return self.results is None and not self.is_closed
 

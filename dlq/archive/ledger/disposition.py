@@ -52,8 +52,8 @@ class Disposition(StrEnum):
     NO_GROUP = "no_group", Kind.REFUSED
     SPLIT_GROUP = "split_group", Kind.REFUSED
     EDIT_FAILED = "edit_failed", Kind.REFUSED
-    IN_DOUBT = "in_doubt", Kind.UNFINISHED
-    BUSY = "busy", Kind.UNFINISHED
+    UNCONFIRMED = "unconfirmed", Kind.UNFINISHED
+    IN_PROGRESS = "in_progress", Kind.UNFINISHED
     WAITS = "waits", Kind.UNFINISHED
     FAILED = "failed", Kind.UNFINISHED
     NOT_REACHED = "not_reached", Kind.UNFINISHED

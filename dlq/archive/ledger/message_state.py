@@ -4,9 +4,9 @@
 |---|---|---|
 | result ``sent`` | ``sent`` | 3 |
 | result ``restored`` | ``restored`` | 2 |
-| no result, and its run is not closed | ``busy`` | 1 |
-| no result, and its run is closed | ``in_doubt`` | 0 |
-| result ``in_doubt``, or a result that leaves the message out | ``in_doubt`` | 0 |
+| no result, and its run is not closed | ``in_progress`` | 1 |
+| no result, and its run is closed | ``unconfirmed`` | 0 |
+| result ``unconfirmed``, or a result that leaves the message out | ``unconfirmed`` | 0 |
 | result ``discarded`` | ``discarded`` | 0 |
 | result ``failed`` | none: it changes nothing | |
 
@@ -15,13 +15,14 @@ Of several attempts one holds:
 1. The strongest one.
 2. Of equally strong ones that of the later run: of the run with the greater number of the archive
    lock. The clocks of machines may be days off. So no clock decides between two runs, nor when a
-   claim without a result is in doubt.
+   claim without a result is unconfirmed.
 3. Of those of one run that with the later time, by its result or, without one, its claim.
-4. Of equally late ones ``in_doubt``.
+4. Of equally late ones ``unconfirmed``.
 
 Without any attempt the message is ``PENDING``. So a message that was sent once stays sent. A
-discard settles a message in doubt, and a later restore without an answer puts it in doubt again. A
-refused attempt leaves it in doubt: an earlier one may have arrived.
+discard settles an unconfirmed message, and a later restore without an answer makes it unconfirmed
+again. A
+refused attempt leaves it unconfirmed: an earlier one may have arrived.
 
 ``states_of`` is the pure form of these rules, ``strongest`` the form in Arrow. Both take the
 greatest ``Entry``. ``open_set`` stores it for the next reader.
@@ -42,8 +43,8 @@ from dlq.errors import ArchiveError
 STRENGTH: Mapping[Disposition, int | None] = {
     Disposition.FAILED: None,
     Disposition.DISCARDED: 0,
-    Disposition.IN_DOUBT: 0,
-    Disposition.BUSY: 1,
+    Disposition.UNCONFIRMED: 0,
+    Disposition.IN_PROGRESS: 1,
     Disposition.RESTORED: 2,
     Disposition.SENT: 3,
 }
@@ -62,7 +63,7 @@ SETTLED = (*map(str, DECIDED), ERASED)
 class Entry(NamedTuple):
     """The state of one message by one attempt. Of several the greatest holds.
 
-    >>> doubt = Entry(0, 9, "2026-03-05T04:00:00.000+00:00", Disposition.IN_DOUBT, "p-1")
+    >>> doubt = Entry(0, 9, "2026-03-05T04:00:00.000+00:00", Disposition.UNCONFIRMED, "p-1")
     >>> discard = Entry(0, 10, "2026-03-02T04:00:00.000+00:00", Disposition.DISCARDED, "p-2")
     >>> sent = Entry(3, 8, "2026-03-01T04:00:00.000+00:00", Disposition.SENT, "p-1")
 
@@ -100,7 +101,7 @@ def entries_of(attempts: Iterable[Attempt]) -> dict[str, Entry]:
 
 def _entries(attempt: Attempt) -> Iterator[tuple[str, Entry]]:
     """Yield the id and the entry of each message of an attempt, except those that failed."""
-    without_result = Disposition.BUSY if attempt.is_busy else Disposition.IN_DOUBT
+    without_result = Disposition.IN_PROGRESS if attempt.is_in_progress else Disposition.UNCONFIRMED
     results = {result.message_id: result for result in attempt.results or ()}
 
     for message_id in attempt.claim.message_ids:
@@ -192,7 +193,7 @@ def _rows_of_results(file: ResultFile, batch: pa.RecordBatch) -> pa.RecordBatch:
     messages = batch.column("messages")
     each = pc.list_flatten(messages)
 
-    states = pc.fill_null(pc.struct_field(each, "outcome"), str(Disposition.IN_DOUBT))
+    states = pc.fill_null(pc.struct_field(each, "outcome"), str(Disposition.UNCONFIRMED))
     state_numbers = pc.index_in(states, value_set=_STATES)
     if state_numbers.null_count:
         # To leave the message out would be to call it pending, and to send it again.

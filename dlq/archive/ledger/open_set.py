@@ -155,7 +155,7 @@ class Messages:
     entries: Any
 
     def pending(self) -> pa.Table:
-        """Return ``message_id, file, entry`` of messages that are pending, in doubt or busy."""
+        """Return ``message_id, file, entry`` of what is pending, unconfirmed or in progress."""
         rows = self.open_set.rows.set_column(2, "entry", self.entries)
         return _without(rows, _is_decided(self.entries))
 
@@ -198,7 +198,7 @@ def read_messages(archive: Archive) -> Messages:
     | m-1     | no         |                               | no      | sent    |
     | m-2     | no         | delivered again, drained: d-2 | no      | sent    |
     | m-3     | yes        | sent, and its run has ended   | no      | sent    |
-    | m-4     | yes        | claimed, its run is open      | yes     | busy    |
+    | m-4     | yes        | claimed, its run is open      | yes     | in progress |
     | m-5     | no         | delivered first, drained: d-2 | yes     | pending |
 
     * m-1 is read from no file: it is in the stored count.
@@ -480,9 +480,10 @@ def _filtered(claimed: pa.Table, wanted: Callable[[pa.Table], Any] | None) -> pa
 
 
 def has_unknown_sends(archive: Archive) -> bool:
-    """Return whether a message is in doubt because no result of its claim was written.
+    """Return whether a message is unconfirmed because no result of its claim was written.
 
-    A task may still be at work on it, or have been killed. Other messages are in doubt because SQS
+    A task may still be at work on it, or have been killed. Other messages are unconfirmed because
+    SQS
     gave no answer: no task is at work on those.
     """
     paths, open_attempts = ledger_files(archive)
@@ -502,7 +503,7 @@ def has_unknown_sends(archive: Archive) -> bool:
 
     message_ids = pa.array(sorted(ids), pa.string())
     claimed = claimed_table(archive, wanted=lambda rows: is_in(rows["message_id"], message_ids))
-    return str(Disposition.IN_DOUBT) in states_among(claimed, message_ids).to_pylist()
+    return str(Disposition.UNCONFIRMED) in states_among(claimed, message_ids).to_pylist()
 
 
 def _known_path(plan_id: str) -> str:

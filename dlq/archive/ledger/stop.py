@@ -56,7 +56,7 @@ class StopCause(StrEnum):
     BREAKER = "breaker", "waiting for the breaker", 4, True
     FAILURE_TABLE = "failure_table", "waiting for the failure table", 4, True
     RAMP = "ramp", "waiting for the ramp", 4, True
-    BAD_STEP = "bad_step", "more messages came back than may", 3, True
+    BAD_STEP = "bad_step", "more messages failed again than allowed", 3, True
     FUNCTION = "function", "the function gave no answer", 2
     INPUT = "input", "a message cannot be used", 2
 

@@ -25,7 +25,7 @@ from dlq.explain.findings import (
     TOO_FEW,
     Findings,
     GroupFinding,
-    format_lead,
+    format_difference,
     format_statuses,
 )
 from dlq.explain.grouping import check_group_by
@@ -38,11 +38,12 @@ if TYPE_CHECKING:
 _ABOUT = """\
 Drains the parked queue into the archive, and writes each message durably before it deletes it.
 Then groups the archive's pending messages by failure, and finds what sets each group apart (its
-leads). Writes report.html, summary.json and groups.parquet for programs, and plan.yaml, in which
-each group's action is "leave" unless a rule of a policy sets another one.
+differences). Writes report.html, summary.json and groups.parquet for programs, and plan.yaml, in
+which each group's action is "leave" unless a rule of a policy sets another one.
 
-Titles and leads are printed on a terminal only: elsewhere, as in the log of a scheduled job, you
-get group ids and counts. Run it again at any time. docs/analysis.md explains groups and leads."""
+Titles and differences are printed on a terminal only: elsewhere, as in the log of a scheduled job,
+you get group ids and counts. Run it again at any time. docs/analysis.md explains groups and
+differences."""
 
 _ANALYZE = "analyze"
 _DRAIN_OPTIONS = ("limit", "time_budget_seconds", "tasks", "wait_seconds")
@@ -244,7 +245,7 @@ def _group_fields(group: GroupFinding) -> dict[str, object]:
 def print_analysis(findings: Findings) -> None:
     """Print the largest groups, the report's address and the next command.
 
-    Titles and leads quote messages, so they are printed on a terminal only, and in no log.
+    Titles and differences quote messages, so they are printed on a terminal only, and in no log.
     """
     groups = len(findings.groups)
     print_line(f"{counted(findings.messages, 'message')} pending in {counted(groups, 'group')}")
@@ -286,7 +287,7 @@ def print_analysis(findings: Findings) -> None:
 
 
 def _print_groups(groups: Iterable[GroupFinding]) -> None:
-    """Print a row for each group; on a terminal with its title and its first lead."""
+    """Print a row for each group; on a terminal with its title and its first difference."""
     is_terminal = sys.stdout.isatty()
     headings = ["group", "count", "share", "trend"]
     if is_terminal:
@@ -296,16 +297,16 @@ def _print_groups(groups: Iterable[GroupFinding]) -> None:
     for group in groups:
         row: list[object] = [group.group_id, group.count, percent(group.share), group.trend]
         if is_terminal:
-            row.append(_title_and_lead(group))
+            row.append(_title_and_difference(group))
         rows.append(row)
     print_table(headings, rows, spare=("trend", "share"))
 
 
-def _title_and_lead(group: GroupFinding) -> str:
-    lead = TOO_FEW if group.count < LEAST_GROUP else ""
-    if group.leads:
-        lead = format_lead(group.leads[0])
-    return shorten(group.title, _TITLE_ON_A_TERMINAL) + (f"\n↳ {lead}" if lead else "")
+def _title_and_difference(group: GroupFinding) -> str:
+    difference = TOO_FEW if group.count < LEAST_GROUP else ""
+    if group.differences:
+        difference = format_difference(group.differences[0])
+    return shorten(group.title, _TITLE_ON_A_TERMINAL) + (f"\n↳ {difference}" if difference else "")
 
 
 VERB = Verb(_ABOUT, _add_arguments, _make_options, _run, has_engine=True)

@@ -63,8 +63,8 @@ def _description(group: ListedGroup) -> str:
     lines = [group.title]
     if group.stopped:
         lines.append(f"stopped: {group.stopped}; decide again")
-    if group.lead:
-        lines.append(f"↳ {group.lead}")
+    if group.difference:
+        lines.append(f"↳ {group.difference}")
     if group.note:
         lines.append(f"note: {group.note}")
 

@@ -55,7 +55,7 @@ can tell yet, or the circuit breaker limits the queue to 1 replay a minute, the 
 15 minutes and ends with exit code 4: the same command goes on. If the table cannot be read, nothing
 is sent: exit code 2.
 
-A message whose answer was lost is in doubt: it is named and left. On FIFO queues a message waits
+A message whose answer was lost is unconfirmed: it is named and left. On FIFO queues a message waits
 behind any earlier one of its message group that stays. What is left is counted and named.
 docs/redrive.md has the rules."""
 
@@ -73,7 +73,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="watches",
         action="store_true",
         help="after the send, say what comes back until every failure would have; exit code 3 if "
-        "more came back than may, 1 if nobody can say; requires --failure-table",
+        "more failed again than allowed, 1 if nobody can say; requires --failure-table",
     )
     add_shared(parser, "--reason", "--execute")
     add_ramp(parser)
@@ -85,7 +85,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="act only on messages of this parked queue; required if the plan has messages of "
         "several, and for a ramp",
     )
-    add_shared(rare, "--in-doubt", "--time-budget-seconds", "--mask", "--no-samples")
+    add_shared(rare, "--unconfirmed", "--time-budget-seconds", "--mask", "--no-samples")
     add_shared(rare, "--pointer-bucket")
     rare.add_argument(
         "--include-foreign",
@@ -193,9 +193,9 @@ def _run(options: tuple[str, RedriveRequest]) -> int:
     if exit_code == INTERRUPTED or not is_stopped:
         return exit_code
     print_error(
-        f"stopped: {', '.join(summary.stopped_groups)}: more came back than may, and the rest was "
-        "not sent; collect shows what came back; once it is fixed, decide again, and the next ramp "
-        f"begins with step one: {_decide_command(place, summary, request)}"
+        f"stopped: {', '.join(summary.stopped_groups)}: more failed again than allowed, and the "
+        "rest was not sent; collect shows what came back; once it is fixed, decide again, and the next "
+        f"ramp begins with step one: {_decide_command(place, summary, request)}"
     )
     return STOPPED
 
@@ -211,7 +211,7 @@ def print_watched(watched: "Watched") -> None:
     if watched.ended_early:
         print_error(f"the watch ended early: {watched.ended_early}")
     if watched.bad:
-        print_error(f"{', '.join(watched.bad)}: more came back than may")
+        print_error(f"{', '.join(watched.bad)}: more failed again than allowed")
     if watched.unknown:
         print_error(f"{', '.join(watched.unknown)}: nobody can say what came back")
 
@@ -329,8 +329,8 @@ def _print_ramp(ramps: Sequence["GroupRamp"]) -> None:
             ramp.why,
         )
         rows.append(row)
-    headings = ("ramp of group", "step", "sent", "came back", "may", "verdict", "")
-    print_table(headings, rows, spare=("may", "step"))
+    headings = ("ramp of group", "step", "sent", "failed again", "allowed", "verdict", "")
+    print_table(headings, rows, spare=("allowed", "step"))
 
 
 _DONE = {

@@ -25,7 +25,7 @@ again under another id."""
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add_shared(parser, "--parked-queue-url", required=True)
-    add_shared(parser, "--where", "--limit", "--max-rate", "--in-doubt")
+    add_shared(parser, "--where", "--limit", "--max-rate", "--unconfirmed")
     add(
         "--include-foreign",
         action="store_true",

@@ -29,7 +29,7 @@ from dlq.inspect.status import (
 
 _ABOUT = """\
 Counts the messages of the archive and, if you name it, of the parked queue: by state, by drain and
-by plan. Names the oldest pending message and those in doubt, and the circuit breaker's limit.
+by plan. Names the oldest pending message and those unconfirmed, and the circuit breaker's limit.
 Changes nothing; needs no Spark: an archive on S3 is read whole, by this machine.
 
 dlq status alone, where neither an option nor the environment names a stack or an archive, lists the
@@ -57,9 +57,9 @@ def _run(options: StatusOptions) -> int:
     return DONE
 
 
-_STATES = (*DECIDED, Disposition.IN_DOUBT, Disposition.BUSY)
+_STATES = (*DECIDED, Disposition.UNCONFIRMED, Disposition.IN_PROGRESS)
 _COLUMNS = tuple(state.replace("_", " ") for state in _STATES)
-_SPARE = ("restored", "busy", "discarded", "in doubt")
+_SPARE = ("restored", "in progress", "discarded", "unconfirmed")
 
 
 def print_status(status: ArchiveStatus) -> None:
@@ -125,8 +125,8 @@ def _print_latest(name: str, columns: Sequence[str], rows: Sequence[Sequence[obj
 
 def _next_steps(status: ArchiveStatus) -> Iterator[str]:
     for state, advice in (
-        (Disposition.IN_DOUBT, "they may have been sent and no answer came"),
-        (Disposition.BUSY, "a run that has not ended claimed them"),
+        (Disposition.UNCONFIRMED, "they may have been sent and no answer came"),
+        (Disposition.IN_PROGRESS, "a run that has not ended claimed them"),
     ):
         examples = status.examples.get(state, ())
         if examples:

@@ -67,7 +67,7 @@ def _searched_text(group: Group) -> str:
     finding = group.found
     if finding:
         parts.append(finding.note)
-        parts += map(format_predicate, finding.leads)
+        parts += map(format_predicate, finding.differences)
         parts += [*finding.reasons, *finding.sources]
     return "\n".join(parts).lower()
 

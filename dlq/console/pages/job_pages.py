@@ -125,19 +125,19 @@ def _execution(visit: Visit) -> list[str]:
     else:
         words += ["--ramp", *_words(visit, "allow_returns")]
     words += _words(visit, "max_rate")
-    words += _in_doubt(visit)
+    words += _unconfirmed(visit)
     words += ["--execute", *_words(visit, "reason")]
     return words
 
 
 def _again(visit: Visit) -> list[str]:
     """Make the same command again."""
-    return [*_require_job(visit).words, *_in_doubt(visit)]
+    return [*_require_job(visit).words, *_unconfirmed(visit)]
 
 
-def _in_doubt(visit: Visit) -> list[str]:
-    """Return the option that also sends messages in doubt, if the form has ``in_doubt``."""
-    return ["--in-doubt", "send"] if visit.field("in_doubt") else []
+def _unconfirmed(visit: Visit) -> list[str]:
+    """Return the option that also sends unconfirmed messages, if the form has ``unconfirmed``."""
+    return ["--unconfirmed", "send"] if visit.field("unconfirmed") else []
 
 
 def _start(command: Callable[[Visit], list[str]]) -> Handler:
@@ -273,7 +273,9 @@ def _sending(answer: Mapping[str, Any]) -> dict[str, Any]:
         "problems": list(map(problem_sentence, problems)),
         "is_unfinished": any(map(counts.get, UNFINISHED)),
         "stopped": stopped_ids,
-        "has_doubt": any(problem.disposition == Disposition.IN_DOUBT for problem in problems),
+        "has_unconfirmed": any(
+            problem.disposition == Disposition.UNCONFIRMED for problem in problems
+        ),
     }
 
 

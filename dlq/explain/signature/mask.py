@@ -1,4 +1,4 @@
-"""Mask the texts that no sample, title or lead may show: by pattern, key, and ``--mask``. Pure.
+"""Mask texts that no sample, title or difference may show: by pattern, key and ``--mask``. Pure.
 
 ``dlq_replay.text.masks`` has the patterns. Masks cannot recognize names, addresses and free text.
 """
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dlq.errors import InputError
-from dlq.explain.leads.features import COLUMNS
+from dlq.explain.differences.features import COLUMNS
 from dlq.explain.signature.payload import NOT_JSON, in_base64
 from dlq.figures import cut
 from dlq.plan.json_text import (
@@ -54,9 +54,9 @@ class Masks:
     def value(self, field: str, value: str | bytes, characters: int | None = None) -> str:
         """Return a field's value as it may be shown: all of it, parts, or ``***``.
 
-        What is shown of messages, wherever it is, comes from here: bodies, attributes, leads. JSON
-        stays JSON, with ``***`` in place of each field that is not to be shown. JSON in a text, and
-        text in base64, is masked likewise. Of bytes only their number is shown.
+        What is shown of messages, wherever it is, comes from here: bodies, attributes, differences.
+        JSON stays JSON, with ``***`` in place of each field that is not to be shown. JSON in a
+        text, and text in base64, is masked likewise. Of bytes only their number is shown.
 
         With *characters* the value is shortened to this number: long texts, long arrays and deep
         objects within JSON, and other texts to one line.

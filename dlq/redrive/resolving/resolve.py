@@ -216,7 +216,7 @@ def dispositions_of_plan(engine: Engine, run: RedriveRun) -> pa.Table:
         rows,
         run.plan.actions,
         to_fifo=queues.is_fifo,
-        in_doubt=request.in_doubt,
+        unconfirmed=request.unconfirmed,
         # A ramp counts only what names its plan when it comes back.
         requires_room=request.requires_room or bool(run.probes),
         stopped=read_memory(archive).stopped,

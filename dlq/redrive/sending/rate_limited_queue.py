@@ -16,10 +16,10 @@ from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.replaying.sending import (
     CallResult,
     Confirmed,
-    InDoubt,
     NotSent,
     Refused,
     SendResult,
+    Unconfirmed,
     send_each_if_rejected,
 )
 from dlq_replay.wire.message import SendEntry
@@ -37,7 +37,7 @@ class GlobalErrorDetector:
     """Detects errors that are global rather than for one message, in one task. Thread-safe.
 
     Sends go side by side while SQS answers. After one without an answer they go one at a time,
-    until one that began later is answered. So an outage of SQS puts in doubt the messages in
+    until one that began later is answered. So an outage of SQS leaves unconfirmed the messages in
     flight when it began, and few more.
     """
 
@@ -75,7 +75,7 @@ class GlobalErrorDetector:
         """Count the results of one send; return why the run must stop, empty if it need not.
 
         One refusal that concerns the queue or the caller is reason enough. So are 50 messages in a
-        row to which SQS had no answer or was busy: going on would put the rest in doubt, too.
+        row to which SQS had no answer or was busy: going on would leave the rest unconfirmed, too.
         """
         with self._counting:
             return next(filter(None, map(self._reason, results)), "")
@@ -84,7 +84,7 @@ class GlobalErrorDetector:
         match result:
             case NotSent():
                 return ""
-            case InDoubt(cause):
+            case Unconfirmed(cause):
                 return self._not_answered(cause)
             case Refused(code, text) if is_transient(result):
                 return self._not_answered(text or code)
@@ -144,7 +144,7 @@ class RateLimitedQueue:
             try:
                 results = self._send_persistently(entries)
             except Exception as error:  # noqa: BLE001 - a bug in one call may be in every other, too
-                results = [InDoubt(f"{type(error).__name__} in the call")] * len(entries)
+                results = [Unconfirmed(f"{type(error).__name__} in the call")] * len(entries)
             if reason := self.errors.reason_to_stop(results):
                 self.signals.stop(Stop(StopCause.QUEUE, reason))
             return results
@@ -164,7 +164,7 @@ class RateLimitedQueue:
         for repeat in range(REPEATS):
             again: list[int] = []
             for place, result in enumerate(results):
-                if is_transient(result) or (self.is_fifo and isinstance(result, InDoubt)):
+                if is_transient(result) or (self.is_fifo and isinstance(result, Unconfirmed)):
                     again.append(place)
             if not again or self.signals.stopped_by or self.now_seconds() >= self.until_seconds:
                 break
@@ -205,7 +205,9 @@ class RateLimitedQueue:
 
 
 def _both(before: SendResult, now: SendResult) -> SendResult:
-    """What two tries say together. A try in doubt stays so until the message is confirmed."""
-    if isinstance(now, NotSent) or (isinstance(before, InDoubt) and not isinstance(now, Confirmed)):
+    """What two tries say together. An unconfirmed try stays so until the message is confirmed."""
+    if isinstance(now, NotSent) or (
+        isinstance(before, Unconfirmed) and not isinstance(now, Confirmed)
+    ):
         return before
     return now

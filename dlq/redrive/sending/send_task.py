@@ -49,12 +49,12 @@ from dlq.redrive.summary import EXAMPLES, Tally
 from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.replaying.sending import (
     Confirmed,
-    InDoubt,
     NotSent,
     Queue,
     Refused,
     SendResult,
     Shipment,
+    Unconfirmed,
     send_groups,
 )
 from dlq_replay.wire.message import Message
@@ -76,7 +76,7 @@ _CALLS_SECONDS = 630.0
 """How long after its claim calls of a chunk may begin, however often SQS throttles them."""
 
 _ANSWERS_SECONDS = 720.0
-"""How long after its claim a task waits for answers. What has none by then is in doubt."""
+"""How long after its claim a task waits for answers. What has none by then is unconfirmed."""
 
 
 class Item(NamedTuple):
@@ -207,7 +207,7 @@ class ChunkSender:
                 attempt = read_attempt(self.ledger.archive, self.ledger.name(unit, chunk, first))
                 if attempt is None or attempt.results is None:
                     # Whoever made it may be sending now, and goes on with this chunk.
-                    yield self._busy(items[first:])
+                    yield self._in_progress(items[first:])
                     return
                 end = min(attempt.claim.end, len(items))
                 yield self._recorded(items[first:end], attempt)
@@ -230,8 +230,8 @@ class ChunkSender:
                 blocked.add(self._group_of(item))
         return part
 
-    def _busy(self, items: Iterable[Item]) -> list[Settled]:
-        settled = [Settled(item, Disposition.BUSY) for item in items]
+    def _in_progress(self, items: Iterable[Item]) -> list[Settled]:
+        settled = [Settled(item, Disposition.IN_PROGRESS) for item in items]
         self._block_groups(settled)
         return settled
 
@@ -299,7 +299,7 @@ class ChunkSender:
             record(results)
         except ArchiveError as error:
             self.signals.stop(Stop(StopCause.ARCHIVE, str(error)))
-            return [Settled(item, Disposition.IN_DOUBT, str(error)) for item in work]
+            return [Settled(item, Disposition.UNCONFIRMED, str(error)) for item in work]
         return [_settled(item, result) for item, result in zip(work, results, strict=True)]
 
     def _result(self, item: Item, answer: SendResult | None, time: str) -> Result:
@@ -311,8 +311,8 @@ class ChunkSender:
                 return result(confirmed, new_message_id=new_message_id)
             case Refused(code):
                 return result(Disposition.FAILED, detail=code)
-            case InDoubt(cause):
-                return result(Disposition.IN_DOUBT, detail=cause)
+            case Unconfirmed(cause):
+                return result(Disposition.UNCONFIRMED, detail=cause)
             case NotSent():
                 return result(Disposition.FAILED, detail=Disposition.NOT_REACHED)
         return result(Disposition.DISCARDED)

@@ -14,7 +14,7 @@ const orders = {
   age: (row) => Number(row.element.dataset.age),
 };
 
-const searchedParts = "h3, .part .title, .lead code, mark, .leads code, .tally th, .sample code, .attributes th, .attributes td";
+const searchedParts = "h3, .part .title, .difference code, mark, .differences code, .tally th, .sample code, .attributes th, .attributes td";
 
 /** What a search looks through: what came from messages, not the page's own words. */
 function textOf(row) {

@@ -17,9 +17,9 @@ function rangesOf(element, pattern) {
 const literal = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 const jsonKeys = /"(?:[^"\\]|\\.)*"(?=: )/dg;
 
-/** Fields and values of leads, or fields alone, as they stand in laid-out JSON. */
+/** Fields and values of differences, or fields alone, as they stand in laid-out JSON. */
 function leadPatterns(group) {
-  return findAll(".leads li > p:first-child mark", group).map((mark) => {
+  return findAll(".differences li > p:first-child mark", group).map((mark) => {
     const code = mark.previousElementSibling;
     const name = code.textContent.split(".").at(-1).replace(/(\[\])+$/, "");
     const isValue = mark.previousSibling.data.trim() === "=";
@@ -32,14 +32,14 @@ function markSamples(group) {
   const patterns = leadPatterns(group);
   for (const body of findAll(".body[data-kind='JSON']", group)) {
     for (const range of rangesOf(body, jsonKeys)) mark("json-key", range);
-    for (const pattern of patterns) for (const range of rangesOf(body, pattern)) mark("lead", range);
+    for (const pattern of patterns) for (const range of rangesOf(body, pattern)) mark("difference", range);
   }
 }
 
 function mark(name, range) {
   if (!CSS.highlights.has(name)) CSS.highlights.set(name, new Highlight());
   const highlight = CSS.highlights.get(name);
-  highlight.priority = ["json-key", "lead", "found"].indexOf(name);
+  highlight.priority = ["json-key", "difference", "found"].indexOf(name);
   highlight.add(range);
 }
 

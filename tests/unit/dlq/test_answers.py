@@ -30,13 +30,13 @@ from dlq.plan.ramp import Forecast, GroupRamp, Verdict
 from dlq.progress import silent
 from dlq.redrive.summary import GroupOutcome, RedriveSummary, Tally
 from dlq.run import Pending, RunSummary
-from tests.support.findings_builder import a_group, a_lead, some_findings
+from tests.support.findings_builder import a_difference, a_group, some_findings
 from tests.support.golden import assert_stored, stored_rows
 
 DRAINED = DrainSummary("d-1", "/my archive", 2.0, 10, 10, 10, 0, 0, faults=(), stopped_by=())
 EMPTY = replace(DRAINED, received=0, archived=0, deleted=0)
 TENANT = "get_json_object(body, '$.tenant') = 'acme'"
-LEAD = a_lead("body.tenant", "acme", 0.874, 0.021, 3.4, condition=TENANT)
+DIFFERENCE = a_difference("body.tenant", "acme", 0.874, 0.021, 3.4, condition=TENANT)
 GROUP = a_group(
     group_id="g-1",
     title="TimeoutError",
@@ -44,15 +44,15 @@ GROUP = a_group(
     share=0.75,
     trend="rising",
     arrivals=(0, 1, 4, 8),
-    leads=(LEAD,),
+    differences=(DIFFERENCE,),
 )
 ANALYZED = some_findings(archive="/a", plan_path="/a/r/plan.yaml", messages=4, groups=(GROUP,))
 WORDY = replace(GROUP, title="word " * 32)
 PROBLEMS = (
     "foreign_source",
     "no_group",
-    "in_doubt",
-    "busy",
+    "unconfirmed",
+    "in_progress",
     "waits",
     "failed",
     "split_group",

@@ -31,7 +31,7 @@ def archive(tmp_path: Path) -> Archive:
     """An archive that remembers one group, and has a plan with another one."""
     archive = open_archive(str(tmp_path / "archive"))
     now = datetime(2026, 11, 1, tzinfo=UTC)
-    row = {"group_id": GROUP, "count": 1, "last_sent_at": now}
+    row = {"group_id": GROUP, "count": 1, "last_parked_at": now}
     write_seen(archive, "r-1", after_analysis(GroupMemory(), "r-1", now, [row])[0])
     archive.write(PLAN_PATH, PLAN.encode())
     return archive

@@ -369,14 +369,14 @@ def test_decision_and_drain_must_both_be_old(archive: Archive, *, is_closed: boo
 
 
 def test_discarded_message_that_a_restore_may_have_sent_stays(archive: Archive) -> None:
-    drained(archive, D1, ["in-doubt", "restored"])
-    attempted(archive, dict.fromkeys(["in-doubt", "restored"], Disposition.DISCARDED))
-    attempted(archive, dict.fromkeys(["in-doubt", "restored"], Disposition.IN_DOUBT), "p-2")
+    drained(archive, D1, ["unconfirmed", "restored"])
+    attempted(archive, dict.fromkeys(["unconfirmed", "restored"], Disposition.DISCARDED))
+    attempted(archive, dict.fromkeys(["unconfirmed", "restored"], Disposition.UNCONFIRMED), "p-2")
     attempted(archive, {"restored": Disposition.RESTORED}, "p-3")
 
     expired(archive)
 
-    assert ids_in(archive) == ["in-doubt"]
+    assert ids_in(archive) == ["unconfirmed"]
 
 
 def test_time_that_somebody_changed_lets_nothing_expire(archive: Archive) -> None:
@@ -588,7 +588,9 @@ def stripped(archive: Archive, text: str) -> str | None:
 
 
 def test_titles_condition_and_comments_go_and_the_rest_of_the_plan_stays(archive: Archive) -> None:
-    notes = {"g-1": ["3 messages", "lead: body.name = Jane", "--where \"body.name = 'Jane'\""]}
+    notes = {
+        "g-1": ["3 messages", "difference: body.name = Jane", "--where \"body.name = 'Jane'\""]
+    }
     text = f"{plan_text(a_plan('Jane', 'body = 1'), notes)}# Jane asked\n"
 
     found = stripped(archive, text)

@@ -50,7 +50,7 @@ class World:
 
     Attributes:
         arrived: the ids of messages, in order.
-        doubted: ids of messages that were in doubt when a run was told to send those.
+        doubted: ids of messages that were unconfirmed when a run was told to send those.
     """
 
     is_fifo: bool
@@ -68,12 +68,12 @@ class World:
         rows = strongest(claimed_table(self.archive()), "message_id").to_pylist()
         return {row["message_id"]: row["state"] for row in rows}
 
-    def run(self, run_id: str, in_doubt: str = "leave", frozen: "Frozen | None" = None) -> None:
+    def run(self, run_id: str, unconfirmed: str = "leave", frozen: "Frozen | None" = None) -> None:
         """A whole run: lock, states, record, claims and sends, result file."""
         archive: Any = frozen or self.archive()
-        if in_doubt == "send":
+        if unconfirmed == "send":
             states = self.states()
-            self.doubted |= {one for one in states if states[one] == Disposition.IN_DOUBT}
+            self.doubted |= {one for one in states if states[one] == Disposition.UNCONFIRMED}
         clock = LockClock(self.clock.time, self.clock.advance, self.clock.time)
         holder = LockHolder(run_id, LockUse.SEND, "plan p-1", "me")
         with suppress(ArchiveError), archive_lock(archive, holder, clock=clock) as lock:
@@ -81,7 +81,7 @@ class World:
             states = {row["message_id"]: row["state"] for row in rows}
             begin(archive, PLAN, run_id)
             require_newest(archive, lock.view)
-            work = resolved([("u", 1, items())], states, in_doubt, is_fifo=self.is_fifo)
+            work = resolved([("u", 1, items())], states, unconfirmed, is_fifo=self.is_fifo)
             list(self._sender(archive, run_id, frozen).settle_all(work))
             assert write_result_files(archive, (PLAN, run_id)) == ()
 
@@ -179,8 +179,8 @@ def test_run_that_loses_the_lock_at_any_step_sends_nothing_that_another_run_send
         world = World(is_fifo)
 
         def others(world: World = world) -> None:
-            for number, in_doubt in enumerate(meanwhile.split()):
-                world.run(f"other-{number}", in_doubt)
+            for number, unconfirmed in enumerate(meanwhile.split()):
+                world.run(f"other-{number}", unconfirmed)
             if not wakes:
                 die()
 
@@ -190,7 +190,7 @@ def test_run_that_loses_the_lock_at_any_step_sends_nothing_that_another_run_send
         check(world)
         world.run("next")
         check(world)
-        assert {*world.states().values()} <= {Disposition.SENT, Disposition.IN_DOUBT}
+        assert {*world.states().values()} <= {Disposition.SENT, Disposition.UNCONFIRMED}
         world.run("last", "send")
         check(world)
         assert world.states() == dict.fromkeys(GROUPS, Disposition.SENT)
@@ -210,7 +210,7 @@ def check(world: World) -> None:
         has_arrived = message_id in world.arrived
         state = states.get(message_id)
         assert state in (
-            (Disposition.SENT, Disposition.IN_DOUBT) if has_arrived else (None, "in_doubt")
+            (Disposition.SENT, Disposition.UNCONFIRMED) if has_arrived else (None, "unconfirmed")
         )
     if world.is_fifo:
         first = list(dict.fromkeys(world.arrived))

@@ -104,8 +104,8 @@ def test_a_note_has_a_limit_and_is_text_that_can_be_written() -> None:
 
 
 def found(group_id: str = GROUP, sent: float | None = 0.0, count: int = 1) -> dict[str, Any]:
-    last_sent_at = None if sent is None else day(sent)
-    return {"group_id": group_id, "count": count, "last_sent_at": last_sent_at}
+    last_parked_at = None if sent is None else day(sent)
+    return {"group_id": group_id, "count": count, "last_parked_at": last_parked_at}
 
 
 class Analysis(NamedTuple):

@@ -144,22 +144,25 @@ def attempts_in(words: str) -> list[Attempt]:
     ("attempts", "state"),
     [
         ("", None),
-        ("claiming", "busy"),
-        ("claimed", "in_doubt"),
-        ("nothing", "in_doubt"),
+        ("claiming", "in_progress"),
+        ("claimed", "unconfirmed"),
+        ("nothing", "unconfirmed"),
         ("sent", "sent"),
         ("discarded", "discarded"),
         ("failed", None),
-        ("in_doubt", "in_doubt"),
+        ("unconfirmed", "unconfirmed"),
         ("claimed, sent", "sent"),
-        ("claimed, failed", "in_doubt"),
+        ("claimed, failed", "unconfirmed"),
         ("claimed, discarded", "discarded"),
-        ("claimed, claiming", "busy"),
-        ("failed, claiming", "busy"),
-        ("discarded, claiming", "busy"),
-        ("discarded, in_doubt", "in_doubt"),
-        ("discarded, in_doubt, restored", "restored"),
-        *((f"sent, {later}", "sent") for later in ("claiming", "in_doubt", "failed", "restored")),
+        ("claimed, claiming", "in_progress"),
+        ("failed, claiming", "in_progress"),
+        ("discarded, claiming", "in_progress"),
+        ("discarded, unconfirmed", "unconfirmed"),
+        ("discarded, unconfirmed, restored", "restored"),
+        *(
+            (f"sent, {later}", "sent")
+            for later in ("claiming", "unconfirmed", "failed", "restored")
+        ),
         ("failed, failed", None),
     ],
 )
@@ -170,32 +173,32 @@ def test_state_follows_from_all_attempts(attempts: str, state: str | None) -> No
 
 
 @pytest.mark.parametrize("age", [0, 899, 901, 3 * 86_400, -3 * 86_400])
-def test_no_clock_decides_whether_a_claim_is_in_doubt(age: float) -> None:
+def test_no_clock_decides_whether_a_claim_is_unconfirmed(age: float) -> None:
     """Its run is closed, or not."""
-    for is_closed, state in ((False, Disposition.BUSY), (True, Disposition.IN_DOUBT)):
+    for is_closed, state in ((False, Disposition.IN_PROGRESS), (True, Disposition.UNCONFIRMED)):
         assert states_of([attempt(1, "m", age=age, is_closed=is_closed)]) == {"m": state}
 
 
-def test_claim_is_busy_until_its_run_is_closed_and_in_doubt_from_the_marker_on(
+def test_claim_is_busy_until_its_run_is_closed_and_unconfirmed_from_the_marker_on(
     archive: Archive,
 ) -> None:
     begin(archive, "p-1").claim("g-1", 1, claim("m"))
-    assert states(archive) == {"m": "busy"}
+    assert states(archive) == {"m": "in_progress"}
 
     close_open_runs(archive)
-    assert states(archive) == {"m": "in_doubt"}
+    assert states(archive) == {"m": "unconfirmed"}
 
     closed(archive)
-    assert states(archive) == {"m": "in_doubt"}
+    assert states(archive) == {"m": "unconfirmed"}
 
 
 @pytest.mark.parametrize("is_closed", [True, False])
 @pytest.mark.parametrize("ahead_seconds", [3 * 86_400, -3 * 86_400])
-@pytest.mark.parametrize("words", ["discarded, in_doubt", "in_doubt, discarded"])
+@pytest.mark.parametrize("words", ["discarded, unconfirmed", "unconfirmed, discarded"])
 def test_later_run_counts_whatever_the_clocks_say(
     words: str, ahead_seconds: float, *, is_closed: bool
 ) -> None:
-    """A message in doubt that somebody wrote off is not sent again with ``--in-doubt send``."""
+    """What somebody wrote off is not sent again with ``--unconfirmed send``."""
     archive = MemoryArchive()
     first, second = map(Disposition, words.split(", "))
     settle(archive, "p-1", {"m": first}, "run-1", NOW + ahead_seconds, lock=9)
@@ -229,11 +232,11 @@ def test_examples_of_entries_are_right() -> None:
 
 
 def test_every_outcome_has_a_rule() -> None:
-    assert STRENGTH.keys() == {*OUTCOMES, Disposition.BUSY}
+    assert STRENGTH.keys() == {*OUTCOMES, Disposition.IN_PROGRESS}
 
 
 def test_erased_message_is_not_pending_and_a_sent_one_stays_sent(archive: Archive) -> None:
-    ids = ("m-sent", "m-in-doubt", "m-open")
+    ids = ("m-sent", "m-unconfirmed", "m-open")
     ledger = begin(archive, "p-1")
     ledger.claim("g-1", 1, claim(*ids[:2], age=2000))
     ledger.record("g-1", 1, [Result("m-sent", Disposition.SENT, timestamp(NOW))])
@@ -242,7 +245,7 @@ def test_erased_message_is_not_pending_and_a_sent_one_stays_sent(archive: Archiv
         states: list[str] = planned_states(archive, "p-1", pa.array(ids)).to_pylist()
         return states
 
-    assert found() == ["sent", "in_doubt", "pending"]
+    assert found() == ["sent", "unconfirmed", "pending"]
     drains = {message_id: ["d"] for message_id in ids}
     record_erasure(archive, Erasure("e", "me", "why", timestamp(NOW), drains))
     assert found() == ["sent", "erased", "erased"]
@@ -309,7 +312,7 @@ def test_result_that_comes_after_the_file_wins(archive: Archive) -> None:
     slow = begin(archive, "p-1")
     slow.claim("g-1", 1, claim("m-1", "m-2"))
     closed(archive)
-    assert states(archive) == {"m-1": "in_doubt", "m-2": "in_doubt"}
+    assert states(archive) == {"m-1": "unconfirmed", "m-2": "unconfirmed"}
 
     refused = Result("m-2", Disposition.FAILED, timestamp(NOW))
     slow.record("g-1", 1, [sent("m-1"), refused])
@@ -475,7 +478,7 @@ def test_example_of_read_messages_is_right() -> None:
         assert row["state"] == state_by_id.get(message_id, "sent")
     assert messages.counts() == {
         ("d-1", "p-1", "sent"): 3,
-        ("d-1", "p-1", "busy"): 1,
+        ("d-1", "p-1", "in_progress"): 1,
         ("d-2", "", "pending"): 1,
     }
 
@@ -494,7 +497,7 @@ def test_what_the_analysis_of_a_plan_has_read_is_not_read_again() -> None:
     archive = MemoryArchive()
     at = datetime.fromtimestamp(NOW, UTC)
     drained(archive, "d-1", at, "m-1", "m-2")
-    doubt = Result("m-1", Disposition.IN_DOUBT, timestamp(NOW))
+    doubt = Result("m-1", Disposition.UNCONFIRMED, timestamp(NOW))
     begin(archive, "p-1").claim("g-1", 1, claim("m-1"))
     Ledger(archive, "p-1", "run-1").record("g-1", 1, [doubt])
     closed(archive)
@@ -508,16 +511,16 @@ def test_what_the_analysis_of_a_plan_has_read_is_not_read_again() -> None:
         states = planned_states(archive, plan_id, pa.array(["m-1", "m-2"]))
         return [str(state) for state in states.to_pylist()]
 
-    assert found() == ["in_doubt", "in_doubt"]
+    assert found() == ["unconfirmed", "unconfirmed"]
     # A claim without a result may get one.
     assert FILE not in archive.opened
     assert run_path("p-1", "open", RESULTS) in archive.opened
     later = decided_by(archive, "run-3", at, "m-1")
-    assert found() == ["sent", "in_doubt"]
+    assert found() == ["sent", "unconfirmed"]
     assert later in archive.opened
     assert FILE not in archive.opened
     archive.discard(f"{plan_folder(plan_id)}/known.parquet")
-    assert found() == ["sent", "in_doubt"]
+    assert found() == ["sent", "unconfirmed"]
     assert FILE in archive.opened
 
 

@@ -91,7 +91,7 @@ def test_the_newest_report_is_compared_with_what_is_pending(tmp_path: Path) -> N
     assert report_of(archive) == NewestReport(redriven.plan_id, decided=4)
 
     # A lost answer is nobody's to send again.
-    settle(archive, redriven.plan_id, {"m-000": Disposition.SENT, "m-001": Disposition.IN_DOUBT})
+    settle(archive, redriven.plan_id, {"m-000": Disposition.SENT, "m-001": Disposition.UNCONFIRMED})
     assert report_of(archive) == NewestReport(redriven.plan_id, decided=2)
 
     stopped = Statement(NOW, "ann@desk", stopped="1 of 1 message came back, 0 may")
@@ -124,7 +124,7 @@ def group(group_id: str, action: str = "leave", stopped: str | None = None) -> L
         count=1,
         action=action,
         title="",
-        lead="",
+        difference="",
         note="",
         is_edited=False,
         stopped=stopped,

@@ -27,7 +27,7 @@ SOME = Outcome("g-1", {"sent": 340}, 340, SENT_AT, 12, 3, 150)
                 "returns after 2 min 30 s"
             ),
         ),
-        # One in doubt came back, too.
+        # One unconfirmed came back, too.
         (
             {"sent": 1, "returned": 2, "parked": 0},
             360,

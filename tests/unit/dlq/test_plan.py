@@ -239,13 +239,13 @@ def test_a_decision_changes_its_group_alone(
 
 def test_comments_around_an_entry_stay() -> None:
     two = [PlannedGroup(f"g-{n}", "t", 2, Action.LEAVE) for n in (1, 2)]
-    text = plan_text(plan(*two), {"g-2": ["lead: x"]})
+    text = plan_text(plan(*two), {"g-2": ["difference: x"]})
     by_hand = text.replace("count: 2\n    action: leave\n", "count: 2\n    action: leave  # no\n\n")
 
     changed = decide(by_hand, ["g-1"], Action.REDRIVE)
 
-    first, second = by_hand.split("\n\n  # lead: x")
-    assert changed == first.replace("leave  # no", "redrive") + "\n\n  # lead: x" + second
+    first, second = by_hand.split("\n\n  # difference: x")
+    assert changed == first.replace("leave  # no", "redrive") + "\n\n  # difference: x" + second
     assert second.endswith("  # no\n\n")
 
 

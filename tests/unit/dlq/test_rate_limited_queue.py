@@ -19,10 +19,10 @@ from dlq_replay.replaying.sending import (
     BatchRejected,
     CallResult,
     Confirmed,
-    InDoubt,
     NotSent,
     Refused,
     SendResult,
+    Unconfirmed,
 )
 from dlq_replay.wire.message import SendEntry
 from tests.support.fake_limits import FakeLimiter, FakeSignals
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 GOOD = Confirmed("copy")
 THROTTLED = Refused("RequestThrottled")
-LOST = InDoubt("ConnectionClosedError")
+LOST = Unconfirmed("ConnectionClosedError")
 
 
 @dataclass
@@ -150,7 +150,7 @@ CASES: dict[str, Case] = {
     "throttled, for minutes": Case(
         1, {"0": [THROTTLED] * 5}, limiter=SlowLimiter, until_seconds=10_000.0
     ),
-    # In doubt stays in doubt unless it is confirmed.
+    # Unconfirmed stays unconfirmed unless it is confirmed.
     "FIFO: a lost answer, then throttled": Case(1, {"0": [LOST, *[THROTTLED] * 9]}, is_fifo=True),
     "FIFO: a lost answer, then no credentials": Case(
         1, {"0": [LOST, *[Refused("ExpiredToken")] * 9]}, is_fifo=True
@@ -191,7 +191,7 @@ def test_sends_end_as_they_are_stored(name: str) -> None:
     assert_stored("sends", name, "\n".join(lines))
 
 
-def test_silence_puts_few_more_in_doubt_than_were_in_flight() -> None:
+def test_silence_puts_few_more_unconfirmed_than_were_in_flight() -> None:
     """Ten threads, and a queue that takes four calls and says nothing to any other."""
     signals = FakeSignals()
     sender = limited(Answers(at_call=lambda number: GOOD if number <= 4 else LOST), signals)
@@ -225,7 +225,7 @@ def test_bug_in_each_call_stops_the_run() -> None:
 
     results = [one for _ in range(10) for one in breaking.send(entries(10))]
 
-    assert results.count(InDoubt("RuntimeError in the call")) == 50
+    assert results.count(Unconfirmed("RuntimeError in the call")) == 50
     assert results.count(NotSent()) == 50
     assert limiter.in_flight == 0
 
@@ -255,7 +255,7 @@ SILENCE = [LOST] * (UNANSWERED_MESSAGES - 1)
 @pytest.mark.parametrize(
     ("sends", "reason"),
     [
-        # It stops the run before all is in doubt.
+        # It stops the run before all is unconfirmed.
         ([[GOOD, *SILENCE], [LOST]], "50 messages in a row were not taken: ConnectionClosedError"),
         # Any answer breaks it, and what was not tried says nothing.
         ([SILENCE, [Refused("InvalidMessageContents")]] * 10, ""),

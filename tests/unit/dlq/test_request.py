@@ -102,7 +102,7 @@ def test_problems_are_merged_by_word_and_detail() -> None:
 @pytest.mark.parametrize(
     ("word", "is_unfinished"),
     [
-        *((word, True) for word in ("failed", "in_doubt", "busy", "waits")),
+        *((word, True) for word in ("failed", "unconfirmed", "in_progress", "waits")),
         # What the run should not touch.
         *((one, False) for one in ("sent", "leave", "sent_before", "foreign_source", "over_limit")),
     ],

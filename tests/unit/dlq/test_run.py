@@ -45,7 +45,7 @@ def test_a_second_run_is_refused_whatever_its_plan_and_hears_of_the_first(
 
 
 @pytest.mark.parametrize(
-    ("in_doubt", "left", "waits"),
+    ("unconfirmed", "left", "waits"),
     [
         ("leave", "a claim", False),
         ("send", "a claim", True),
@@ -56,13 +56,13 @@ def test_a_second_run_is_refused_whatever_its_plan_and_hears_of_the_first(
         ("send", "nothing", False),
     ],
 )
-def test_what_is_in_doubt_goes_again_when_no_task_can_be_at_work_on_it(
-    archive: Archive, in_doubt: str, left: str, *, waits: bool
+def test_what_is_unconfirmed_goes_again_when_no_task_can_be_at_work_on_it(
+    archive: Archive, unconfirmed: str, left: str, *, waits: bool
 ) -> None:
     if left.startswith("a claim"):
         begin(archive, "p-1", "run-0").claim("u", 1, Claim("me", "", "", timestamp(NOW), ("m-1",)))
     if left == "a result":
-        settle(archive, "p-1", {"m-1": Disposition.IN_DOUBT}, "run-0")
+        settle(archive, "p-1", {"m-1": Disposition.UNCONFIRMED}, "run-0")
     if left == "a claim, closed long ago":
         close_open_runs(archive)
         assert write_result_files(archive, ("p-1", "run-0")) == ()
@@ -75,7 +75,7 @@ def test_what_is_in_doubt_goes_again_when_no_task_can_be_at_work_on_it(
         lines.append(f"{label} {status()}")
         yield
 
-    run = run_of(archive, execute=True, in_doubt=in_doubt)
+    run = run_of(archive, execute=True, unconfirmed=unconfirmed)
     began_at = clock.time()
     of_run = LockClock(clock.time, clock.advance, clock.time)
     with run.locked(progress, of_run) as lock:
@@ -84,7 +84,7 @@ def test_what_is_in_doubt_goes_again_when_no_task_can_be_at_work_on_it(
         waited = clock.time() - began_at
 
     assert 120 <= waited < 123 if waits else waited == 0
-    said = "waiting for tasks of a run that was closed: what is in doubt goes again in 120 s"
+    said = "waiting for tasks of a run that was closed: what is unconfirmed goes again in 120 s"
     assert lines == ([said] if waits else [])
 
 

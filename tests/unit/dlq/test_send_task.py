@@ -42,7 +42,7 @@ from dlq.redrive.sending.send_task import (
     Settled,
 )
 from dlq.redrive.sending.task_context import TaskContext
-from dlq_replay.replaying.sending import InDoubt, Refused, SendResult
+from dlq_replay.replaying.sending import Refused, SendResult, Unconfirmed
 from dlq_replay.wire.message import Message
 from local_sqs.client import client_for
 from local_sqs.clock import Clock
@@ -206,13 +206,13 @@ def test_message_that_failed_is_not_sent_again_by_its_run_but_by_the_next(bench:
     assert [entry.body for entry in queue.sent] == ["body of m-2"]
 
 
-def test_lost_answer_is_in_doubt_also_for_a_task_that_runs_again(bench: Bench) -> None:
+def test_lost_answer_is_unconfirmed_also_for_a_task_that_runs_again(bench: Bench) -> None:
     queue = FakeQueue()
 
-    assert bench.settle(refusing("m-1", InDoubt("lost")), [item("m-1")]) == ["in_doubt"]
-    assert bench.settle(queue, [item("m-1")]) == ["in_doubt"]
+    assert bench.settle(refusing("m-1", Unconfirmed("lost")), [item("m-1")]) == ["unconfirmed"]
+    assert bench.settle(queue, [item("m-1")]) == ["unconfirmed"]
     assert queue.calls == []
-    assert bench.states() == {"m-1": Disposition.IN_DOUBT}
+    assert bench.states() == {"m-1": Disposition.UNCONFIRMED}
 
 
 def test_task_that_runs_again_leaves_what_its_first_start_may_be_sending(bench: Bench) -> None:
@@ -220,7 +220,7 @@ def test_task_that_runs_again_leaves_what_its_first_start_may_be_sending(bench: 
     bench.leave_claim("m-1")
     queue = FakeQueue()
 
-    assert bench.settle(queue, [item("m-1"), item("m-2")]) == ["busy", "busy"]
+    assert bench.settle(queue, [item("m-1"), item("m-2")]) == ["in_progress", "in_progress"]
     assert queue.sent == []
 
 
@@ -266,7 +266,7 @@ def test_unwritable_ledger_stops_before_anything_is_sent(bench: Bench) -> None:
     assert sender.signals.stopped_by == Stop(StopCause.ARCHIVE, "no room for g 1 me@here 0")
 
 
-def test_lost_result_leaves_the_chunk_in_doubt(bench: Bench) -> None:
+def test_lost_result_leaves_the_chunk_unconfirmed(bench: Bench) -> None:
     class Forgetful(Ledger):
         def record(self, *_: object, **__: object) -> None:
             raise ArchiveError("no room")
@@ -277,11 +277,11 @@ def test_lost_result_leaves_the_chunk_in_doubt(bench: Bench) -> None:
 
     chunks = [("g", 1, [item("a")]), ("g", 2, [item("b")])]
 
-    assert words(sender.settle_all(chunks)) == ["in_doubt"]
+    assert words(sender.settle_all(chunks)) == ["unconfirmed"]
     assert sender.signals.stopped_by == Stop(StopCause.ARCHIVE, "no room")
     assert [entry.body for entry in queue.sent] == ["body of a"]
     close_open_runs(bench.archive)
-    assert bench.states() == {"a": Disposition.IN_DOUBT}
+    assert bench.states() == {"a": Disposition.UNCONFIRMED}
 
 
 def test_fifo_group_stops_at_its_first_unconfirmed_message(bench: Bench) -> None:
@@ -308,7 +308,7 @@ def test_fifo_group_behind_a_busy_chunk_waits_but_not_behind_discards(
     sender = bench.sender(FakeQueue(), FIFO)
 
     chunk = [item(one, "a", disposition) for one in ("a-1", "a-2")]
-    assert words(sender.settle("g-1", 1, chunk)) == ["busy", "busy"]
+    assert words(sender.settle("g-1", 1, chunk)) == ["in_progress", "in_progress"]
     second = [item("a-3", "a"), item("b-1", "b")]
     assert words(sender.settle("g-1", 2, second)) == [next_of_group, "sent"]
 

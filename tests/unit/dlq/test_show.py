@@ -41,7 +41,10 @@ from tests.support.ledgers import begin
 Capture = pytest.CaptureFixture[str]
 BODY = '{"order": 7, "mail": "ada@example.org", "note": "\x9b31mred"}'
 
-WORDS = {Disposition.FAILED: "not sent", Disposition.IN_DOUBT: "in doubt: it may have been sent"}
+WORDS = {
+    Disposition.FAILED: "not sent",
+    Disposition.UNCONFIRMED: "unconfirmed: it may have been sent",
+}
 
 
 def parked(message_id: str, first_id: str, sent_seconds: int, plan: str | None = None) -> Message:
@@ -100,7 +103,7 @@ def test_every_id_of_a_dead_letter_leads_to_its_whole_history(
     assert history.first_ids == ("first",)
     assert [copy.message_id for copy in history.copies] == ["copy-1", "copy-2"]
     first, second = history.copies
-    assert (first.state, second.state) == ("sent", "in_doubt")
+    assert (first.state, second.state) == ("sent", "unconfirmed")
     assert first.drain_ids == ("d-1", "d-2")
     assert [entry.outcome for entry in first.entries] == ["failed", "sent"]
     assert [entry.detail for entry in first.entries] == ["InternalError", ""]
@@ -134,13 +137,16 @@ def test_a_beginning_that_names_no_one_message_is_refused(
     assert capsys.readouterr().err.startswith(f"dlq: {why}")
 
 
-def test_what_a_result_leaves_out_is_in_doubt_and_what_no_run_touched_is_pending(
+def test_what_a_result_leaves_out_is_unconfirmed_and_what_no_run_touched_is_pending(
     archive: Archive,
 ) -> None:
     drained(archive, "d-3", parked("lonely", "lonely", NOW))
     (other,), (lonely,) = (show(ShowOptions(archive.root, i)).copies for i in ("other", "lonely"))
 
-    assert (other.state, [entry.outcome for entry in other.entries]) == ("in_doubt", ["in_doubt"])
+    assert (other.state, [entry.outcome for entry in other.entries]) == (
+        "unconfirmed",
+        ["unconfirmed"],
+    )
     assert (lonely.state, lonely.entries) == ("pending", ())
 
 
@@ -154,7 +160,7 @@ def test_what_a_run_may_still_be_sending_names_the_run(archive: Archive, capsys:
         show(ShowOptions(archive.root, asked_id)) for asked_id in ("taken", "other", "lonely")
     )
 
-    assert [copy.state for copy in taken.copies] == ["busy"]
+    assert [copy.state for copy in taken.copies] == ["in_progress"]
     assert taken.open_runs == doubtful.open_runs == (sentence,)
     assert lonely.open_runs == ()
     assert main(["show", "--archive", archive.root, "taken"]) == 0

@@ -34,7 +34,7 @@ CAUSES = {
     "breaker": ("waiting for the breaker", NOT_ALL_SENT, ONE_DESTINATION),
     "failure_table": ("waiting for the failure table", NOT_ALL_SENT, ONE_DESTINATION),
     "ramp": ("waiting for the ramp", NOT_ALL_SENT, ONE_DESTINATION),
-    "bad_step": ("more messages came back than may", STOPPED, ONE_DESTINATION),
+    "bad_step": ("more messages failed again than allowed", STOPPED, ONE_DESTINATION),
     "function": ("the function gave no answer", BAD_INPUT, ALL),
     "input": ("a message cannot be used", BAD_INPUT, ALL),
 }
@@ -126,7 +126,7 @@ def summary_of(counts: dict[str, int], stop: Stop | None) -> RedriveSummary:
     ("counts", "cause", "exit_code"),
     [
         ({"sent": 2}, None, DONE),
-        ({"sent": 1, "in_doubt": 1}, None, NOT_ALL_SENT),
+        ({"sent": 1, "unconfirmed": 1}, None, NOT_ALL_SENT),
         ({"sent": 1, "not_reached": 1}, StopCause.INTERRUPTED, INTERRUPTED),
         ({"sent": 1, "stopped": 1}, StopCause.INTERRUPTED, INTERRUPTED),
         ({"sent": 1, "stopped": 1, "not_reached": 1}, StopCause.RAMP, STOPPED),

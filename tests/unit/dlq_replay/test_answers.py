@@ -16,7 +16,7 @@ from dlq_replay.aws.answers import ForeignAnswerError, is_foreign, with_checked_
 from dlq_replay.aws.breaker_table import breaker_client_config, read_items, update_item
 from dlq_replay.aws.sqs import SqsQueue, client_config
 from dlq_replay.errors import QueueError, TableError
-from dlq_replay.replaying.sending import InDoubt
+from dlq_replay.replaying.sending import Unconfirmed
 from dlq_replay.wire.message import SendEntry
 from functions.publish_job import handler as publish_job
 from functions.reminder import handler as reminder
@@ -90,7 +90,7 @@ def test_nothing_counts_as_sent_refused_deleted_or_empty(answer: str, client: st
 
     results = queue.send([SendEntry("first"), SendEntry("second")])
 
-    assert [type(result) for result in results] == [InDoubt, InDoubt]
+    assert [type(result) for result in results] == [Unconfirmed, Unconfirmed]
     assert queue.delete([held]) == [held]
     assert queue.change_visibility([(held, 0)]) == [held]
     with pytest.raises(QueueError):

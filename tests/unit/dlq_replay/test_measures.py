@@ -69,7 +69,7 @@ BATCHES: dict[str, list[tuple[Message, Fate]]] = {
     "a letter that was held": [(message("a", attributes=HELD_BEFORE), Replay(2, 0))],
     "a letter that was held and died again": [(moved(attributes=HELD_BEFORE), Replay(2, 0))],
     # One that stays is counted when it leaves.
-    "a new letter that stays": [(moved("a"), Failed("in_doubt")), (moved("b"), Wait())],
+    "a new letter that stays": [(moved("a"), Failed("unconfirmed")), (moved("b"), Wait())],
     "a new letter that is held": [(moved(), HOLD)],
     "a new letter": [(moved(), Replay(1, 0))],
     # Any producer can write a context, and a move task brings held copies to the main queue.

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dlq_replay.replaying.replay import BatchOutcome
-from dlq_replay.replaying.sending import InDoubt, Refused, SendResult
+from dlq_replay.replaying.sending import Refused, SendResult, Unconfirmed
 from dlq_replay.rules.decision import Park, ParkReason, Replay
 from dlq_replay.rules.failures import Failure
 from dlq_replay.rules.plan import Failed, Fate
@@ -73,7 +73,7 @@ STANDARD = policy()
 FIFO = policy(main="main.fifo")
 HOURS = policy(rate_seconds=7200, cap_seconds=86_400)
 FIFO_HOURS = policy(main="main.fifo", rate_seconds=7200, cap_seconds=86_400)
-LOST = InDoubt("ReadTimeoutError")
+LOST = Unconfirmed("ReadTimeoutError")
 OVER = 90_000
 INHERITED = message(
     "a", attributes={**counter("2"), **context("another body", first_id="parent", plan_id="p")}

@@ -5,11 +5,11 @@ import pytest
 
 from dlq_replay.replaying.sending import (
     Confirmed,
-    InDoubt,
     NotSent,
     Refused,
     SendResult,
     Shipment,
+    Unconfirmed,
     forever,
     pack,
     send_groups,
@@ -70,7 +70,7 @@ def test_call_carries_one_entry_of_a_group_and_keeps_its_order(executor: Executo
     ]
 
 
-@pytest.mark.parametrize("failure", [Refused("no"), InDoubt("lost")])
+@pytest.mark.parametrize("failure", [Refused("no"), Unconfirmed("lost")])
 def test_unconfirmed_entry_stops_its_group_only(executor: Executor, failure: SendResult) -> None:
     queue = FakeQueue(refuses={"a1": failure})
     groups = [[shipment(f"{group}{n}", queue) for n in range(3)] for group in "ab"]
@@ -89,7 +89,7 @@ def test_nothing_is_called_when_time_is_up(executor: Executor) -> None:
     assert queue.calls == []
 
 
-def test_open_call_is_in_doubt_and_waiting_call_never_begins() -> None:
+def test_open_call_is_unconfirmed_and_waiting_call_never_begins() -> None:
     queue = StuckQueue()
     groups = [[shipment(str(n), queue)] for n in range(20)]
 
@@ -105,7 +105,7 @@ def test_open_call_is_in_doubt_and_waiting_call_never_begins() -> None:
         results = send_groups(groups, pool, seconds_left)
         queue.released.set()
 
-    assert [InDoubt("no answer in time")] * 10 == [results[str(n)] for n in range(10)]
+    assert [Unconfirmed("no answer in time")] * 10 == [results[str(n)] for n in range(10)]
     assert [NotSent()] * 10 == [results[str(n)] for n in range(10, 20)]
     assert len(queue.sent) == 10
 
@@ -123,5 +123,5 @@ def test_bug_in_one_call_leaves_the_others_alone(executor: Executor) -> None:
         forever,
     )
 
-    assert results["a"] == InDoubt("RuntimeError in the call")
+    assert results["a"] == Unconfirmed("RuntimeError in the call")
     assert isinstance(results["b"], Confirmed)

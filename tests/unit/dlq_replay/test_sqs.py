@@ -24,7 +24,7 @@ from botocore.stub import ANY, Stubber
 
 from dlq_replay.aws.sqs import SqsQueue, without_recursion_header
 from dlq_replay.errors import QueueError
-from dlq_replay.replaying.sending import BatchRejected, Confirmed, InDoubt, Refused
+from dlq_replay.replaying.sending import BatchRejected, Confirmed, Refused, Unconfirmed
 from dlq_replay.wire.message import SendEntry
 from tests.support.builders import message, queue_url
 
@@ -61,7 +61,7 @@ def failed(entry_id: str) -> dict[str, Any]:
     return {"Id": entry_id, "SenderFault": True, "Code": "TooBig", "Message": "second is too big"}
 
 
-def test_entry_that_failed_is_refused_and_one_that_is_not_named_in_doubt(
+def test_entry_that_failed_is_refused_and_one_that_is_not_named_unconfirmed(
     stub: Stubber, queue: SqsQueue
 ) -> None:
     answer = {"Successful": [sent("0")], "Failed": [failed("1")]}
@@ -69,16 +69,16 @@ def test_entry_that_failed_is_refused_and_one_that_is_not_named_in_doubt(
 
     first, second, third = queue.send([*TWO, SendEntry("third")])
     assert [first, second] == [Confirmed("copy-0"), Refused("TooBig")]
-    assert isinstance(third, InDoubt)
+    assert isinstance(third, Unconfirmed)
 
 
 @pytest.mark.parametrize(
     ("code", "text", "status", "retries", "result"),
     [
         ("AccessDenied", "no", 403, 0, Refused("AccessDenied", "AccessDenied: no")),
-        ("InternalError", "oops", 500, 0, InDoubt("InternalError: oops")),
+        ("InternalError", "oops", 500, 0, Unconfirmed("InternalError: oops")),
         # The try before the refused one may have been carried out and its answer lost.
-        ("Throttled", "slow", 400, 1, InDoubt("Throttled: slow")),
+        ("Throttled", "slow", 400, 1, Unconfirmed("Throttled: slow")),
     ],
 )
 def test_refused_call_refuses_every_entry_unless_sqs_may_have_taken_them(
@@ -121,20 +121,20 @@ EXPIRED = CredentialRetrievalError(provider="iam-role", error_msg="still expired
 @pytest.mark.parametrize(
     ("error", "tries_once", "result"),
     [
-        (NO_ANSWER, False, InDoubt),
-        (NO_CONNECTION, False, InDoubt),
+        (NO_ANSWER, False, Unconfirmed),
+        (NO_CONNECTION, False, Unconfirmed),
         # The try before may have been carried out and its answer lost.
-        (EXPIRED, False, InDoubt),
+        (EXPIRED, False, Unconfirmed),
         (NoCredentialsError(), False, Refused),
         (ParamValidationError(report="the body"), False, Refused),
-        (NO_ANSWER, True, InDoubt),
+        (NO_ANSWER, True, Unconfirmed),
         (NO_CONNECTION, True, Refused),
         (ConnectTimeoutError(endpoint_url="http://localhost"), True, Refused),
         (EXPIRED, True, Refused),
         (UnauthorizedSSOTokenError(), True, Refused),
     ],
 )
-def test_call_without_an_answer_is_in_doubt_unless_it_never_left(
+def test_call_without_an_answer_is_unconfirmed_unless_it_never_left(
     error: Exception, result: type[object], *, tries_once: bool
 ) -> None:
     queue = SqsQueue(RaisingClient(error), "url", tries_once=tries_once)  # type: ignore[arg-type]

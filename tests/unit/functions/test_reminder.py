@@ -243,7 +243,7 @@ def analyzed(
 
 def a_group(group_id: str, count: int = 3, sent_days_ago: int = 0) -> dict[str, Any]:
     sent_at = datetime.now(UTC) - timedelta(days=sent_days_ago)
-    return {"group_id": group_id, "count": count, "last_sent_at": sent_at}
+    return {"group_id": group_id, "count": count, "last_parked_at": sent_at}
 
 
 def seen(account: Account, content: bytes, report_id: str = REPORT) -> None:

@@ -14,7 +14,7 @@ import pytest
 from dlq_replay.errors import MalformedEventError, SettingsError
 from dlq_replay.replaying.breaker_worker import BreakerWorker
 from dlq_replay.replaying.returns import ReturnsCounter
-from dlq_replay.replaying.sending import InDoubt, Refused
+from dlq_replay.replaying.sending import Refused, Unconfirmed
 from dlq_replay.rules.breaker import BreakerRules
 from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.message import Message
@@ -178,7 +178,7 @@ def test_answer_log_and_metrics_are_those_that_are_stored(
 ) -> None:
     change, given = HANDLED[name]
     change(monkeypatch)
-    main.refuses = {"LOST": InDoubt("ReadTimeoutError: no answer")}
+    main.refuses = {"LOST": Unconfirmed("ReadTimeoutError: no answer")}
     answer = handler.lambda_handler(given, Invocation())
     if name == "a breaker without its table":
         # It is logged once.
@@ -204,7 +204,7 @@ def test_no_body_is_logged_at_any_level(
     monkeypatch.setenv("POWERTOOLS_LOGGER_LOG_EVENT", "true")
     caplog.set_level(logging.DEBUG)
     handler.logger.setLevel(level)
-    main.refuses = {SECRET: InDoubt("lost")}
+    main.refuses = {SECRET: Unconfirmed("lost")}
     good = message("a", body=SECRET + "!")
     bad = message("b", body=SECRET)
     unreadable = {**lambda_record(message("c", body=SECRET)), "messageAttributes": [SECRET]}

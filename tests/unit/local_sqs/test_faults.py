@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.errors import QueueError
-from dlq_replay.replaying.sending import Confirmed, InDoubt, Refused, SendResult
+from dlq_replay.replaying.sending import Confirmed, Refused, SendResult, Unconfirmed
 from dlq_replay.wire.message import SendEntry
 from local_sqs.client import client_for
 from local_sqs.clock import VirtualClock
@@ -58,11 +58,11 @@ def queue(request: pytest.FixtureRequest, front: Front, main: QueueDriver) -> It
     [
         (Effect.THROTTLE, Refused, 0),
         (Effect.REFUSE, Refused, 0),
-        (Effect.ERROR, InDoubt, 0),
-        (Effect.UNAVAILABLE, InDoubt, 0),
-        (Effect.CLOSE, InDoubt, 0),
-        (Effect.LOSE, InDoubt, 2),
-        (Effect.HANG, InDoubt, 2),
+        (Effect.ERROR, Unconfirmed, 0),
+        (Effect.UNAVAILABLE, Unconfirmed, 0),
+        (Effect.CLOSE, Unconfirmed, 0),
+        (Effect.LOSE, Unconfirmed, 2),
+        (Effect.HANG, Unconfirmed, 2),
         (Effect.DELAY, Confirmed, 2),
     ],
 )

@@ -30,9 +30,9 @@ from dlq_replay.replaying.sending import (
     BatchRejected,
     CallResult,
     Confirmed,
-    InDoubt,
     Refused,
     SendResult,
+    Unconfirmed,
     send_each_if_rejected,
 )
 from dlq_replay.rules.failures import one_line
@@ -151,7 +151,7 @@ class SqsQueue:
             is_first_try = self.tries_once and isinstance(error, (*_NOT_CONNECTED, *_NOT_SIGNED))
             if isinstance(error, _NOT_SENT) or is_first_try:
                 return [Refused(type(error).__name__, describe(error))] * count
-            return [InDoubt(describe(error))] * count
+            return [Unconfirmed(describe(error))] * count
         return _results(answer, count)
 
     def receive(
@@ -268,7 +268,7 @@ def _result_of_failed_call(error: ClientError) -> SendResult:
         # SQS may quote a part of the message in the text of these.
         may_quote = _code(error) in _REJECTED_FOR_AN_ENTRY
         return Refused(_code(error), "" if may_quote else describe(error))
-    return InDoubt(describe(error))
+    return Unconfirmed(describe(error))
 
 
 def _ask(call: Callable[..., Any], **request: Any) -> Any:  # noqa: ANN401 - any of boto3's calls
@@ -290,7 +290,7 @@ def _results(answer: Mapping[str, Any], count: int) -> list[SendResult]:
         named[entry["Id"]] = Refused(entry["Code"])
     for entry in answer.get("Successful", ()):
         named[entry["Id"]] = Confirmed(entry["MessageId"])
-    unnamed = InDoubt("the answer does not name the entry")
+    unnamed = Unconfirmed("the answer does not name the entry")
     return [named.get(str(index), unnamed) for index in range(count)]
 
 

@@ -16,12 +16,12 @@ from dlq_replay.replaying.breaker_worker import BreakerReport, BreakerWorker
 from dlq_replay.replaying.returns import ReturnsCounter
 from dlq_replay.replaying.sending import (
     Confirmed,
-    InDoubt,
     NotSent,
     Queue,
     Refused,
     SendResult,
     Shipment,
+    Unconfirmed,
     send_groups,
 )
 from dlq_replay.rules.breaker import BreakerView
@@ -293,7 +293,7 @@ def _outcome(step: Step, results: Mapping[str, SendResult], held: set[str]) -> S
             return step
         case Refused(code, text):
             return step._replace(fate=Failed("refused", text or code))
-        case InDoubt(cause):
-            return step._replace(fate=Failed("in_doubt", cause))
+        case Unconfirmed(cause):
+            return step._replace(fate=Failed("unconfirmed", cause))
         case NotSent():
             return step._replace(fate=Failed("not_reached"))

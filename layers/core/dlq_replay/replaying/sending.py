@@ -34,7 +34,7 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class InDoubt:
+class Unconfirmed:
     """No answer, or none in time: SQS may have the message or not."""
 
     cause: str
@@ -45,7 +45,7 @@ class NotSent:
     """No call was made: no time was left, or an earlier entry of the group was not confirmed."""
 
 
-SendResult = Confirmed | Refused | InDoubt | NotSent
+SendResult = Confirmed | Refused | Unconfirmed | NotSent
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ def send_groups(
 
     Keys must be distinct over all groups. *seconds_left* returns how long the caller can still wait
     for answers. At 0, calls that have not started are not made (``NotSent``), and open calls are
-    ``InDoubt``.
+    ``Unconfirmed``.
     """
     waiting = [list(group) for group in groups if group]
     not_sent = NotSent()
@@ -159,11 +159,11 @@ def _results_of(call: Future[Sequence[SendResult]], count: int) -> Sequence[Send
     if call.cancel():
         return [NotSent()] * count
     if not call.done():
-        return [InDoubt("no answer in time")] * count
+        return [Unconfirmed("no answer in time")] * count
     try:
         return call.result()
     except Exception as error:  # noqa: BLE001 - a bug in one call must not affect the others
-        return [InDoubt(f"{type(error).__name__} in the call")] * count
+        return [Unconfirmed(f"{type(error).__name__} in the call")] * count
 
 
 def forever() -> float:

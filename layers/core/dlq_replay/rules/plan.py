@@ -30,7 +30,7 @@ class Failed:
 
     Attributes:
         cause: a word for metrics and log searches: ``unreadable``, ``no_group``, ``refused``,
-            ``in_doubt``, ``not_reached`` or ``not_counted``.
+            ``unconfirmed``, ``not_reached`` or ``not_counted``.
         detail: the text of SQS, or the fault of the record; never a part of a body.
     """
 

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dlq.explain.leads.comparison import Comparisons, Others, Sample, SampledGroup
-from dlq.explain.leads.features import features_of
-from dlq.explain.leads.predicates import feature_table
+from dlq.explain.differences.comparison import Comparisons, Others, Sample, SampledGroup
+from dlq.explain.differences.features import features_of
+from dlq.explain.differences.predicates import feature_table
 from dlq.explain.signature.signature import shape_of
 
 FIELDS = tuple(letter * 2 for letter in "abcdefghijklmnop")

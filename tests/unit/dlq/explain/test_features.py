@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlq.explain.leads.features import (
+from dlq.explain.differences.features import (
     IN_SOME,
     NEWLINE,
     TAG,
@@ -56,7 +56,7 @@ def attribute(text: str | None, binary: bytes | None = None) -> dict[str, Any]:
         ("2026-11-21-batch", ["text", "=2026-11-21-batch"]),
     ],
 )
-def test_a_field_has_its_type_and_a_value_that_can_be_a_lead(
+def test_a_field_has_its_type_and_a_value_that_can_be_a_difference(
     value: object, tags: list[str]
 ) -> None:
     found = features({"a": value})

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlq.explain.findings import GroupFinding, Lead, Sample, Spread, Synonym
+from dlq.explain.findings import Difference, GroupFinding, Sample, Spread, Synonym
 from dlq.explain.group_findings import (
     MOST_BUCKETS,
     buckets_between,
@@ -15,7 +15,7 @@ from dlq.explain.group_findings import (
     trend_of,
 )
 from dlq.explain.triage import GroupMemory, GroupState, SeenGroup, Status
-from tests.support.findings_builder import a_lead
+from tests.support.findings_builder import a_difference
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 EARLY, LATE = NOW - timedelta(hours=3), NOW - timedelta(hours=1)
@@ -28,8 +28,8 @@ MEMORY = GroupMemory(
 ROW: dict[str, Any] = {
     "group_id": "g-1",
     "count": 30,
-    "first_sent_at": EARLY,
-    "last_sent_at": LATE,
+    "first_parked_at": EARLY,
+    "last_parked_at": LATE,
     "body_bytes": [10.0, 12.0, 50.0, 700.0, 900.0],
     "failed_at": [EARLY.timestamp() + 60 * minutes for minutes in (0, 10, 60, 119, 120)],
     "shown": ["m-3", "m-1", "m-gone"],
@@ -64,7 +64,9 @@ def shown(message_id: str, **changes: Any) -> dict[str, Any]:
     return {**row, **changes}
 
 
-def found(*leads: Lead, samples: tuple[dict[str, Any], ...] = (), **changes: Any) -> GroupFinding:
+def found(
+    *differences: Difference, samples: tuple[dict[str, Any], ...] = (), **changes: Any
+) -> GroupFinding:
     tallies = [
         {"group_id": "g-1", "column": column, "value": value, "count": count}
         for column, value, count in TALLIES
@@ -74,7 +76,7 @@ def found(*leads: Lead, samples: tuple[dict[str, Any], ...] = (), **changes: Any
         [{**ROW, **changes}],
         [*tallies, another],
         samples,
-        {"g-1": leads} if leads else {},
+        {"g-1": differences} if differences else {},
         buckets=BUCKETS,
         now=NOW,
         memory=MEMORY,
@@ -86,7 +88,7 @@ def test_a_group_has_its_own_counts_sorted_and_what_is_remembered_of_it() -> Non
     group = found()
 
     assert (group.count, group.share) == (30, 1.0)
-    assert (group.first_sent_at, group.last_sent_at) == (EARLY, LATE)
+    assert (group.first_parked_at, group.last_parked_at) == (EARLY, LATE)
     assert list(group.reasons.items()) == [("attempts_exhausted", 20), ("too_old", 10)]
     assert list(group.sources.items()) == [("arn:a", 15), ("arn:b", 15)]
     counts = [(one.replay_count, one.messages) for one in group.replay_counts]
@@ -125,11 +127,11 @@ def test_a_message_whose_body_must_not_be_shown_gives_the_title_only() -> None:
     assert (group.title, group.samples) == ("TimeoutError", ())
 
 
-def test_leads_stay_in_their_order_with_what_holds_for_the_same_messages() -> None:
-    first = a_lead("body.n", "1", synonyms=(Synonym("body.account.id", "17"),))
-    second = a_lead("body.n", "(missing)", compared_with="others like these")
+def test_differences_stay_in_their_order_with_what_holds_for_the_same_messages() -> None:
+    first = a_difference("body.n", "1", synonyms=(Synonym("body.account.id", "17"),))
+    second = a_difference("body.n", "(missing)", compared_with="others like these")
 
-    assert found(first, second).leads == (first, second)
+    assert found(first, second).differences == (first, second)
 
 
 MOMENTS = st.integers(86_400, 4_000_000_000).map(lambda one: datetime.fromtimestamp(one, UTC))

@@ -134,14 +134,14 @@ def test_a_group_s_numbers_are_those_of_its_messages() -> None:
 
     assert (first["group_id"], first["count"]) == ("g1", 100)
     assert first["body_bytes"] == [1, 5, 50, 95, 5000]
-    assert first["first_sent_at"] == START
-    assert first["last_sent_at"] == START + timedelta(minutes=99)
+    assert first["first_parked_at"] == START
+    assert first["last_parked_at"] == START + timedelta(minutes=99)
     # What is first known of a message: when it was first seen, or else sent.
     assert first["failed_at"][0] == (START - timedelta(hours=2)).timestamp()
     # The first, the last, one by chance, the shortest and the longest.
     by_chance = min((row["message_id"] for row in rows[:100]), key=chance_of)
     assert first["shown"] == list(dict.fromkeys(["m-000", "m-099", by_chance, "m-011", "m-012"]))
-    assert (second["count"], second["first_sent_at"], second["failed_at"]) == (1, None, None)
+    assert (second["count"], second["first_parked_at"], second["failed_at"]) == (1, None, None)
     assert second["shown"] == ["other"]
     # 50 without a first id, 35 first ids among the others.
     assert different_messages(messages) == 85
@@ -181,7 +181,7 @@ def test_of_messages_at_the_same_time_the_id_decides_and_no_time_comes_first() -
 
     (group,) = group_rows(slim(rows))
 
-    # The first sent, the last, one by chance, and of equal sizes the first and the last.
+    # The first parked, the last, one by chance, and of equal sizes the first and the last.
     assert group["shown"] == ["m-c", "m-d", "m-a"]
 
 

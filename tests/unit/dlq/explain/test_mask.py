@@ -235,7 +235,7 @@ def preview(body: str, attributes: dict[str, MessageAttribute]) -> str:
 PLACES: dict[str, Callable[[str], str]] = {
     "a sample's body": lambda text: Masks().value("body", text, SAMPLE_CHARACTERS),
     "a sample's attribute": lambda text: Masks().value("attribute.x", text, 200),
-    "a lead": lambda text: Masks().value("body.x", text),
+    "a difference": lambda text: Masks().value("body.x", text),
     "a whole body": lambda text: Masks().value("body", text),
     "a whole attribute": lambda text: Masks().value("attribute.x", text),
     "an edit's body": lambda text: preview(text, {}),

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dlq.archive.storage.table_parts import parquet_bytes
-from dlq.explain.findings import Findings, GroupFinding, Lead
+from dlq.explain.findings import Difference, Findings, GroupFinding
 from dlq.explain.outputs import (
     GROUPS_SCHEMA,
     groups_table,
@@ -17,8 +17,8 @@ from dlq.explain.outputs import (
     summary_json,
 )
 from tests.support.findings_builder import (
+    a_difference,
     a_group,
-    a_lead,
     hostile_findings,
     many_findings,
     some_findings,
@@ -32,7 +32,7 @@ def test_a_group_has_the_same_fields_everywhere() -> None:
     (group,) = json.loads(summary_json(some_findings(a_group())))["groups"]
 
     assert GROUPS_SCHEMA.names == names == list(group)
-    assert list(group["leads"][0]) == [one.name for one in fields(Lead)]
+    assert list(group["differences"][0]) == [one.name for one in fields(Difference)]
 
 
 def test_the_summary_says_everything_of_the_whole() -> None:
@@ -51,38 +51,43 @@ def test_parquet_and_summary_hold_the_same_groups() -> None:
 
     assert table.schema.equals(GROUPS_SCHEMA)
     for row, group in zip(table.to_pylist(), summary, strict=True):
-        names = ("group_id", "title", "count", "share", "arrivals", "trend", "leads")
+        names = ("group_id", "title", "count", "share", "arrivals", "trend", "differences")
         for name in (*names, "body_bytes", "age_seconds", "replay_counts"):
             assert row[name] == group[name]
         assert dict(row["reasons"]) == group["reasons"]
         assert dict(row["sources"]) == group["sources"]
-        assert row["last_sent_at"].isoformat() == group["last_sent_at"]
+        assert row["last_parked_at"].isoformat() == group["last_parked_at"]
         assert [dict(one["attributes"]) for one in row["samples"]] == [
             one["attributes"] for one in group["samples"]
         ]
 
 
 def test_a_note_says_how_many_what_sets_them_apart_and_how_to_select_them() -> None:
-    lead = a_lead(condition="get_json_object(body, '$.region') = 'eu'")
-    group = a_group(count=30, trend="rising", leads=(lead, a_lead(field="second")))
+    difference = a_difference(condition="get_json_object(body, '$.region') = 'eu'")
+    group = a_group(
+        count=30, trend="rising", differences=(difference, a_difference(field="second"))
+    )
 
     notes = plan_notes(some_findings(group, a_group(group_id="g-2", count=10)))
 
     assert notes["g-0123456789"] == [
         "75% of 40 pending messages, rising",
-        "lead: body.customer.region = eu-west-3: 97% here, 4.1% of all others",
+        "difference: body.customer.region = eu-west-3: 97% here, 4.1% of all others",
         """--where 'get_json_object(body, '"'"'$.region'"'"') = '"'"'eu'"'"''""",
     ]
 
 
-def test_without_a_trend_a_lead_or_a_condition_nothing_is_said_of_it() -> None:
-    plain = a_group(trend="", leads=())
-    masked = a_group(group_id="g-2", trend="", leads=(a_lead(condition=""),))
+def test_without_a_trend_a_difference_or_a_condition_nothing_is_said_of_it() -> None:
+    plain = a_group(trend="", differences=())
+    masked = a_group(group_id="g-2", trend="", differences=(a_difference(condition=""),))
 
     notes = plan_notes(some_findings(plain, masked))
 
     assert notes["g-0123456789"] == ["50% of 20 pending messages"]
-    assert [line.split(":")[0] for line in notes["g-2"]] == ["50% of 20 pending messages", "lead"]
+    assert [line.split(":")[0] for line in notes["g-2"]] == [
+        "50% of 20 pending messages",
+        "difference",
+    ]
 
 
 @pytest.mark.parametrize(

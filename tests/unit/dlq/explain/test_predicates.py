@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlq.explain.leads.contrast import evidence
-from dlq.explain.leads.features import (
+from dlq.explain.differences.contrast import evidence
+from dlq.explain.differences.features import (
     MISSING,
     NEWLINE,
     PRESENT,
@@ -19,7 +19,7 @@ from dlq.explain.leads.features import (
     features_of,
     path_text,
 )
-from dlq.explain.leads.predicates import Counts, FeatureTable, feature_table
+from dlq.explain.differences.predicates import Counts, FeatureTable, feature_table
 from tests.property.strategies import json_of
 
 BODIES = (

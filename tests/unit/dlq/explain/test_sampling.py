@@ -43,7 +43,7 @@ def test_small_groups_leave_their_part_to_large_ones() -> None:
     assert rates[0] * 1_000_000 == pytest.approx(MOST_OF_A_GROUP, rel=0.2)
 
 
-def test_no_group_takes_more_than_its_leads_need() -> None:
+def test_no_group_takes_more_than_its_differences_need() -> None:
     rate = rates_of([50_000, 10**9])[0]
 
     assert rate * 50_000 == pytest.approx(MOST_OF_A_GROUP)

@@ -33,7 +33,7 @@ WORST = {
 SETTINGS: dict[str, Any] = {
     "actions": {"s-1": "redrive", "s-2": "discard", "s-3": "leave", "s-4": "redrive"},
     "to_fifo": True,
-    "in_doubt": "leave",
+    "unconfirmed": "leave",
     "requires_room": True,
     "stopped": ["s-1"],
 }
@@ -43,13 +43,13 @@ REPAIRS: list[tuple[dict[str, Any], str, str | None]] = [
     ({}, "sent_before", None),
     ({STATE: "discarded"}, "discarded_before", None),
     ({STATE: "restored"}, "restored_before", None),
-    ({STATE: "busy"}, "leave", None),
+    ({STATE: "in_progress"}, "leave", None),
     ({"group_id": "s-1"}, "not_selected", None),
     ({SELECTED: True}, "foreign_source", "invoices"),
     ({HINDRANCE: "other_parked_queue", HINDRANCE_DETAIL: "1/x"}, "other_parked_queue", "1/x"),
     ({HINDRANCE: "unknown_source", HINDRANCE_DETAIL: None}, "unknown_source", None),
-    ({HINDRANCE: None, HINDRANCE_DETAIL: None}, "busy", None),
-    ({STATE: "in_doubt"}, "in_doubt", None),
+    ({HINDRANCE: None, HINDRANCE_DETAIL: None}, "in_progress", None),
+    ({STATE: "unconfirmed"}, "unconfirmed", None),
     ({STATE: None}, "no_group", None),
     ({"message_group_id": "g-1"}, "edit_failed", "does not fit"),
     ({EDIT_FAULT: None}, "no_room", None),
@@ -89,14 +89,18 @@ def test_the_first_rule_that_fits_holds() -> None:
 @pytest.mark.parametrize(
     ("settings", "row", "disposition"),
     [
-        ({"in_doubt": "send"}, {STATE: "in_doubt"}, "send"),
-        ({}, {STATE: "in_doubt", "group_id": "s-2"}, "discard"),
+        ({"unconfirmed": "send"}, {STATE: "unconfirmed"}, "send"),
+        ({}, {STATE: "unconfirmed", "group_id": "s-2"}, "discard"),
         ({}, {"group_id": "s-2", EDIT_FAULT: "x", HAS_ROOM: False}, "discard"),
         ({}, {"group_id": "s-3"}, "leave"),
         ({"to_fifo": False}, {"message_group_id": None}, "send"),
         ({"requires_room": False}, {HAS_ROOM: False}, "send"),
         ({"actions": None}, {"group_id": "any drain"}, "send"),
-        ({"actions": None, "stopped": []}, {STATE: "busy", "group_id": "any"}, "busy"),
+        (
+            {"actions": None, "stopped": []},
+            {STATE: "in_progress", "group_id": "any"},
+            "in_progress",
+        ),
     ],
 )
 def test_what_the_settings_change(settings: Any, row: Any, disposition: str) -> None:
@@ -118,7 +122,9 @@ def test_what_the_settings_change(settings: Any, row: Any, disposition: str) -> 
 
 def test_a_state_is_that_of_the_same_message() -> None:
     rows = pa.table({"message_id": ["a", "b", "c"]})
-    states = pa.table({"message_id": ["c", "x", "a"], STATE: ["sent", "busy", "in_doubt"]})
+    states = pa.table(
+        {"message_id": ["c", "x", "a"], STATE: ["sent", "in_progress", "unconfirmed"]}
+    )
 
-    assert with_states(rows, states)[STATE].to_pylist() == ["in_doubt", None, "sent"]
+    assert with_states(rows, states)[STATE].to_pylist() == ["unconfirmed", None, "sent"]
     assert with_states(rows, states.slice(0, 0))[STATE].to_pylist() == [None, None, None]

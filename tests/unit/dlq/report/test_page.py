@@ -14,8 +14,8 @@ from dlq.report.views import COLOURS
 from tests.support.findings_builder import (
     ANALYZED_AT,
     SOURCE,
+    a_difference,
     a_group,
-    a_lead,
     a_sample,
     gone_group,
     hostile_findings,
@@ -35,12 +35,12 @@ def words_of(page: str) -> str:
 
 EVERYTHING = a_group(
     sources={SOURCE: 9, "bills": 1},
-    leads=(
+    differences=(
         replace(
-            a_lead(condition="tenant = 'acme'", compared_with="orders of other tenants"),
+            a_difference(condition="tenant = 'acme'", compared_with="orders of other tenants"),
             parts=(Part("body.region", "eu", 0.98, 0.2), Part("body.version", "7.2.0", 0.99, 0.31)),
         ),
-        a_lead(
+        a_difference(
             field="attribute.kind",
             value="(missing)",
             score=0.874,
@@ -54,22 +54,24 @@ EVERYTHING = a_group(
     last_action="redrive",
     note="HR is missing",
 )
-UNKNOWN = a_group(first_sent_at=None, last_sent_at=None, arrivals=(), trend="", title=" ")
+UNKNOWN = a_group(first_parked_at=None, last_parked_at=None, arrivals=(), trend="", title=" ")
 PAGES = {
     "everything, and a group that is gone": some_findings(
         EVERYTHING,
-        a_group(group_id="g-2", count=5, status="known", leads=(), samples=()),
+        a_group(group_id="g-2", count=5, status="known", differences=(), samples=()),
         stack="shop",
         gone=(gone_group("g-3", "20251117T103000-1111", 12),),
     ),
     "one group of one message": some_findings(
-        a_group(count=1, leads=(), sources={"orders": 4, SOURCE: 6})
+        a_group(count=1, differences=(), sources={"orders": 4, SOURCE: 6})
     ),
     "three similar groups, two of them a family, and a group as large as one of these": (
         some_findings(
-            a_group(group_id="g-2", count=9, leads=(), samples=()),
-            a_group(group_id="g-3", count=8, title="E: user <*> not found", leads=()),
-            a_group(group_id="g-1", count=4, title="E: user ann not found", leads=(), sources={}),
+            a_group(group_id="g-2", count=9, differences=(), samples=()),
+            a_group(group_id="g-3", count=8, title="E: user <*> not found", differences=()),
+            a_group(
+                group_id="g-1", count=4, title="E: user ann not found", differences=(), sources={}
+            ),
             a_group(
                 group_id="g-4",
                 count=3,
@@ -85,7 +87,7 @@ PAGES = {
     "no group": some_findings(),
     "unknown times": some_findings(UNKNOWN, bucket_starts=()),
     "times without a zone": some_findings(
-        a_group(first_sent_at=ANALYZED_AT.replace(tzinfo=None) - timedelta(days=1), sources={})
+        a_group(first_parked_at=ANALYZED_AT.replace(tzinfo=None) - timedelta(days=1), sources={})
     ),
     "copies, in no bucket, of a condition": some_findings(
         a_group(arrivals=(4, 0, 3), sources={f"arn:{n}": 2 for n in range(30)}),

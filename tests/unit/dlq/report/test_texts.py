@@ -18,7 +18,7 @@ from dlq.plan.json_text import indented_json
 from dlq.report.views import (
     SAMPLE_CHARACTERS,
     SPARK_HEIGHT,
-    lead_with_option,
+    difference_with_option,
     outline,
     places,
     quoted,
@@ -28,8 +28,8 @@ from tests.property.strategies import json_values
 from tests.support.findings_builder import (
     ANALYZED_AT,
     HOSTILE_TEXTS,
+    a_difference,
     a_group,
-    a_lead,
     a_sample,
     some_findings,
 )
@@ -180,15 +180,19 @@ def test_the_commands_name_archive_and_plan_and_one_in_the_archive_by_its_id() -
     assert places(beside) == f"--archive /a --plan {beside.plan_id}"
 
 
-def test_the_strongest_lead_with_a_condition_narrows_the_redrive() -> None:
-    leads = (a_lead(), a_lead(value="second", condition="tenant = 'a'"), a_lead(condition="x"))
+def test_the_strongest_difference_with_a_condition_narrows_the_redrive() -> None:
+    differences = (
+        a_difference(),
+        a_difference(value="second", condition="tenant = 'a'"),
+        a_difference(condition="x"),
+    )
 
-    lead, option = lead_with_option(leads)
+    difference, option = difference_with_option(differences)
 
-    assert lead == leads[1]
+    assert difference == differences[1]
     assert shlex.split(option) == ["--where", "tenant = 'a'"]
 
 
 @pytest.mark.parametrize("condition", ["", "a = '\0'", "a = '\u202e'", "x" * 2_001])
 def test_a_condition_that_no_shell_should_carry_is_left_out(condition: str) -> None:
-    assert lead_with_option([a_lead(condition=condition)]) == (None, "")
+    assert difference_with_option([a_difference(condition=condition)]) == (None, "")

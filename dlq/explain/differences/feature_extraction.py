@@ -1,4 +1,4 @@
-"""Extract the features of sampled messages by an engine, and find the leads among all of them.
+"""Extract the features of sampled messages by an engine, and find the differences among them.
 
 An engine returns features, and texts that are masked and cut. The search runs in this process: each
 group is compared with all others. The sample takes about 300 MB.
@@ -16,12 +16,12 @@ from dlq.archive.messages.message_store import combined
 from dlq.archive.messages.reading import read_messages_work
 from dlq.archive.storage.files import Archive
 from dlq.engine import Engine, Work
-from dlq.explain.findings import Lead
+from dlq.explain.differences.comparison import Sample, SampledGroup
+from dlq.explain.differences.differences import find_differences
+from dlq.explain.differences.features import COLUMNS, OUR_ATTRIBUTES, features_of
+from dlq.explain.differences.predicates import feature_table
+from dlq.explain.findings import Difference
 from dlq.explain.grouping import OTHERS, OTHERS_TITLE, Pattern, hidden
-from dlq.explain.leads.comparison import Sample, SampledGroup
-from dlq.explain.leads.features import COLUMNS, OUR_ATTRIBUTES, features_of
-from dlq.explain.leads.leads import find_leads
-from dlq.explain.leads.predicates import feature_table
 from dlq.explain.signature.mask import SAMPLE_CHARACTERS, Masks
 from dlq.explain.signature.signature import (
     TITLE_CHARACTERS,
@@ -91,7 +91,8 @@ def read_features(
         masks: what is hidden in excerpts.
 
     Returns:
-        A table for ``leads_among``, and the rows of the messages to show for ``group_findings``.
+        A table for ``differences_among``, and the rows of the messages to show for
+        ``group_findings``.
     """
     logged = {}
     for message_id in map(str, picks["message_id"].to_pylist()):
@@ -206,10 +207,10 @@ def _sampled_values(message: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def leads_among(
+def differences_among(
     sampled: pa.Table, counts: Mapping[str, int], masks: Masks
-) -> dict[str, tuple[Lead, ...]]:
-    """Return the leads of the groups in *counts* (messages by group), by id.
+) -> dict[str, tuple[Difference, ...]]:
+    """Return the differences of the groups in *counts* (messages by group), by id.
 
     *sampled* is what ``read_features`` returned.
     """
@@ -235,4 +236,4 @@ def leads_among(
     lines = cast("pa.StringArray", combined(rows["features"]))
     times = rows["failed_at"].to_numpy().astype(np.float64)
     sample = Sample(feature_table(lines), groups, shapes.astype(np.int64), times)
-    return find_leads(sample, list(counts), masks)
+    return find_differences(sample, list(counts), masks)

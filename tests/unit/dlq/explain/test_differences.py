@@ -1,4 +1,4 @@
-"""Small archives of which a human knows the leads, and faults of which nothing was recorded."""
+"""Small archives of which a human knows the differences; faults that nobody recorded."""
 
 import hashlib
 import json
@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dlq.explain.findings import LEAST_GROUP, Lead, format_predicate
-from dlq.explain.leads.feature_extraction import leads_among
-from dlq.explain.leads.features import features_of
-from dlq.explain.leads.leads import CORRELATED
+from dlq.explain.differences.differences import CORRELATED
+from dlq.explain.differences.feature_extraction import differences_among
+from dlq.explain.differences.features import features_of
+from dlq.explain.findings import LEAST_GROUP, Difference, format_predicate
 from dlq.explain.signature.mask import Masks, compile_masks
 from dlq.explain.signature.signature import has_error, shape_of, short_title, signature_of
 from tests.support.event_faults import FAULTS, Delivery, dead_letters
@@ -37,17 +37,17 @@ class Letter:
 
 @dataclass(frozen=True, slots=True)
 class SearchedGroup:
-    """A group, its leads, and the places of its messages among those given."""
+    """A group, its differences, and the places of its messages among those given."""
 
     title: str
     members: tuple[int, ...]
-    leads: tuple[Lead, ...]
+    differences: tuple[Difference, ...]
 
 
 def searched(
     letters: Sequence[Letter], masks: Masks | None = None, each_stands_for: int = 1
 ) -> list[SearchedGroup]:
-    """Group the letters and look for each group's leads, the largest group first."""
+    """Group the letters and look for each group's differences, the largest group first."""
     rows = [_row(place, one) for place, one in enumerate(letters)]
     rows.sort(key=lambda row: (row["group_id"], row["chance"]))
     of_group = defaultdict(list)
@@ -57,10 +57,12 @@ def searched(
     table = pa.Table.from_pylist(rows)
     place = table.column_names.index("failed_at")
     schema = table.schema.set(place, pa.field("failed_at", pa.float64()))
-    leads = leads_among(table.cast(schema), counts, masks or Masks())
+    differences = differences_among(table.cast(schema), counts, masks or Masks())
     return [
         SearchedGroup(
-            members[0]["title"], tuple(row["place"] for row in members), leads.get(group_id, ())
+            members[0]["title"],
+            tuple(row["place"] for row in members),
+            differences.get(group_id, ()),
         )
         for group_id, members in sorted(of_group.items(), key=lambda pair: -len(pair[1]))
     ]
@@ -99,15 +101,15 @@ def orders(count: int, chance: random.Random, **own: Any) -> list[dict[str, Any]
 
 
 def first_claims(letters: list[Letter], masks: Masks | None = None) -> dict[str, str]:
-    """By the title of each group its first lead."""
+    """By the title of each group its first difference."""
     return {
-        group.title: format_predicate(group.leads[0]) if group.leads else ""
+        group.title: format_predicate(group.differences[0]) if group.differences else ""
         for group in searched(letters, masks)
     }
 
 
-def format_synonyms(lead: Lead) -> str:
-    return ", ".join(format_predicate(one) for part in lead.parts for one in part.synonyms)
+def format_synonyms(difference: Difference) -> str:
+    return ", ".join(format_predicate(one) for part in difference.parts for one in part.synonyms)
 
 
 def group_a(
@@ -140,7 +142,7 @@ CAUSES: dict[str, tuple[Callable[[dict[str, Any]], Letter], ...]] = {
 
 
 @pytest.mark.parametrize("claim", CAUSES)
-def test_a_type_a_size_and_an_attribute_are_leads(claim: str) -> None:
+def test_a_type_a_size_and_an_attribute_are_differences(claim: str) -> None:
     chance = random.Random(3)
     bad, fine = CAUSES[claim]
     letters = [replace(bad(one), error_type="A") for one in orders(40, chance)]
@@ -150,7 +152,7 @@ def test_a_type_a_size_and_an_attribute_are_leads(claim: str) -> None:
 
 
 @pytest.mark.parametrize(("count", "claim"), [(LEAST_GROUP - 1, ""), (40, "body.coupon = bundle")])
-def test_a_small_group_has_no_leads(count: int, claim: str) -> None:
+def test_a_small_group_has_no_differences(count: int, claim: str) -> None:
     chance = random.Random(5)
     bad = orders(count, chance, coupon="bundle")
 
@@ -176,7 +178,7 @@ def test_an_error_of_one_kind_of_message_is_compared_with_this_kind() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bad", "groups", "lead"),
+    ("bad", "groups", "difference"),
     [
         *(
             (partial(without_tenant, 60), groups, "body.tenant is missing")
@@ -186,13 +188,15 @@ def test_an_error_of_one_kind_of_message_is_compared_with_this_kind() -> None:
         (partial(orders, 600, tenant="hooli"), "BCD", "body.tenant = hooli"),
     ],
 )
-def test_what_only_one_other_group_lacks_is_not_a_lead(bad: Any, groups: str, lead: str) -> None:
+def test_what_only_one_other_group_lacks_is_not_a_difference(
+    bad: Any, groups: str, difference: str
+) -> None:
     chance = random.Random(13)
     letters = failed(bad(chance=chance))
     for error in groups:
         letters += failed(orders(100, chance), error)
 
-    assert first_claims(letters) == {"A": lead, **dict.fromkeys(groups, "")}
+    assert first_claims(letters) == {"A": difference, **dict.fromkeys(groups, "")}
 
 
 def random_splits(seed: int) -> list[Letter]:
@@ -212,15 +216,15 @@ def random_splits(seed: int) -> list[Letter]:
     ]
 
 
-def test_small_groups_of_random_messages_have_no_lead() -> None:
+def test_small_groups_of_random_messages_have_no_difference() -> None:
     reports = [searched(random_splits(seed)) for seed in range(60)]
 
-    assert not any(group.leads for one in reports for group in one)
+    assert not any(group.differences for one in reports for group in one)
 
 
 @pytest.mark.parametrize("seed", [233, 248])
-def test_of_many_random_fields_none_is_a_lead(seed: int) -> None:
-    """Without the correction for many tests each of these seeds has a lead."""
+def test_of_many_random_fields_none_is_a_difference(seed: int) -> None:
+    """Without the correction for many tests each of these seeds has a difference."""
     chance = random.Random(seed)
     names = ["".join(chance.choices(ascii_lowercase, k=8)) for _ in range(60)]
     both = [[{name: chance.random() < 0.5 for name in names} for _ in range(36)] for _ in "AB"]
@@ -228,11 +232,11 @@ def test_of_many_random_fields_none_is_a_lead(seed: int) -> None:
     assert set(first_claims(failed(both[0]) + failed(both[1], "B")).values()) == {""}
 
 
-def leads_of_a(letters: list[Letter], each_stands_for: int = 1) -> list[str]:
-    return [format_predicate(one) for one in group_a(letters, None, each_stands_for).leads]
+def differences_of_a(letters: list[Letter], each_stands_for: int = 1) -> list[str]:
+    return [format_predicate(one) for one in group_a(letters, None, each_stands_for).differences]
 
 
-def test_what_an_earlier_lead_explains_is_no_further_one() -> None:
+def test_what_an_earlier_difference_explains_is_no_further_one() -> None:
     def of_tenants(hooli: int) -> list[dict[str, Any]]:
         tenants = ["hooli" if n % 10 < hooli else "acme" for n in range(300)]
         fast = [n % 7 < (5 if one == "hooli" else 2) for n, one in enumerate(tenants)]
@@ -240,23 +244,29 @@ def test_what_an_earlier_lead_explains_is_no_further_one() -> None:
 
     letters = failed(of_tenants(9)) + failed(of_tenants(1), "B")
 
-    assert leads_of_a(letters) == ["body.tenant = hooli"]
+    assert differences_of_a(letters) == ["body.tenant = hooli"]
 
 
-@pytest.mark.parametrize(("messages", "leads"), [(40, []), (400, ["body.fast = true"])])
-def test_few_messages_are_few_however_many_they_stand_for(messages: int, leads: list[str]) -> None:
+@pytest.mark.parametrize(("messages", "differences"), [(40, []), (400, ["body.fast = true"])])
+def test_few_messages_are_few_however_many_they_stand_for(
+    messages: int, differences: list[str]
+) -> None:
     letters = failed([{"fast": n % 10 < 7} for n in range(messages)])
     letters += failed([{"fast": n % 10 < 3} for n in range(messages)], "B")
 
-    assert leads_of_a(letters, each_stands_for=1000) == leads
+    assert differences_of_a(letters, each_stands_for=1000) == differences
 
 
-def test_a_present_field_is_not_a_lead_of_a_group_whose_title_lists_its_fields() -> None:
+def test_a_present_field_is_not_a_difference_of_a_group_whose_title_lists_its_fields() -> None:
     chance = random.Random(15)
     letters = [Letter(one) for one in without_tenant(60, chance) + orders(100, chance)]
     letters += [Letter({**one, "gift": True}) for one in orders(100, chance)]
 
-    found = [format_predicate(lead) for group in searched(letters) for lead in group.leads]
+    found = [
+        format_predicate(difference)
+        for group in searched(letters)
+        for difference in group.differences
+    ]
 
     assert "body.tenant is missing" in found
     assert not any("present" in one for one in found)
@@ -272,10 +282,10 @@ def test_a_name_stands_for_the_other_fields_that_hold_the_same() -> None:
     bad = failed(owned(40, "hooli", 4711))
     group = group_a(bad + failed([*owned(150, "acme", 12), *owned(15, "hooli", 4711)], "B"))
 
-    assert format_predicate(group.leads[0]) == "body.owner.login = hooli"
-    fields = [part.field for lead in group.leads for part in lead.parts]
+    assert format_predicate(group.differences[0]) == "body.owner.login = hooli"
+    fields = [part.field for difference in group.differences for part in difference.parts]
     assert not any("number" in one or "link" in one for one in fields)
-    assert format_synonyms(group.leads[0]) == (
+    assert format_synonyms(group.differences[0]) == (
         "body.number = 4711, body.owner.number = 4711, body.owner.link = https://x.test/hooli"
     )
 
@@ -283,7 +293,7 @@ def test_a_name_stands_for_the_other_fields_that_hold_the_same() -> None:
 @pytest.mark.parametrize(
     ("plans", "synonyms"), [(("free",), "attribute.plan = gold"), (("free", "gold"), "")]
 )
-def test_what_holds_for_the_same_messages_and_no_more_stands_beside_a_lead(
+def test_what_holds_for_the_same_messages_and_no_more_stands_beside_a_difference(
     plans: Sequence[str], synonyms: str
 ) -> None:
     """The tenant fails for other reasons too."""
@@ -297,10 +307,10 @@ def test_what_holds_for_the_same_messages_and_no_more_stands_beside_a_lead(
 
     letters = of_tenant(60, "hooli", "A", "gold") + of_tenant(25, "hooli", "B", "gold")
 
-    lead = group_a(letters + of_tenant(300, "acme", "B", *plans)).leads[0]
+    difference = group_a(letters + of_tenant(300, "acme", "B", *plans)).differences[0]
 
-    assert format_predicate(lead) == "body.tenant = hooli"
-    assert format_synonyms(lead) == synonyms
+    assert format_predicate(difference) == "body.tenant = hooli"
+    assert format_synonyms(difference) == synonyms
 
 
 def test_synonyms_are_few_and_none_is_inside_another() -> None:
@@ -308,9 +318,9 @@ def test_synonyms_are_few_and_none_is_inside_another() -> None:
     extra = {"refund": {f"part_{n}": {"cents": n, "of": [n]} for n in range(40)}, "a": 1, "b": 2}
     bad = [{**one, **extra, "c": {"d": 3}} for one in orders(60, chance)]
 
-    (lead, *_) = group_a(failed(bad) + failed(orders(300, chance), "B")).leads
+    (difference, *_) = group_a(failed(bad) + failed(orders(300, chance), "B")).differences
 
-    (part,) = lead.parts
+    (part,) = difference.parts
     fields = [part.field, *(one.field for one in part.synonyms)]
     assert len(fields) == 1 + CORRELATED
     assert not any(one != other and one.startswith(other) for one in fields for other in fields)
@@ -331,23 +341,23 @@ def test_what_the_shape_may_have_brought_along_comes_after_what_varies() -> None
 
     groups = searched([*bad, *kinds(300, "z"), *others])
 
-    assert format_predicate(groups[1].leads[0]) == "body.tenant = hooli"
+    assert format_predicate(groups[1].differences[0]) == "body.tenant = hooli"
 
 
-def test_a_masked_value_is_in_no_lead_and_in_no_condition() -> None:
+def test_a_masked_value_is_in_no_difference_and_in_no_condition() -> None:
     chance = random.Random(8)
     letters = failed(orders(40, chance, coupon="bundle", campaign="bundle"))
     letters += failed(orders(200, chance, coupon="none", campaign="none"), "B")
 
     for masks in (compile_masks(["body.coupon", "body.campaign"]), Masks(shows_values=False)):
         group = group_a(letters, masks)
-        assert format_predicate(group.leads[0]) == "body.coupon = ***"
-        assert group.leads[0].condition == ""
-        assert "body.campaign = ***" in format_synonyms(group.leads[0])
-        assert "bundle" not in str(group.leads)
+        assert format_predicate(group.differences[0]) == "body.coupon = ***"
+        assert group.differences[0].condition == ""
+        assert "body.campaign = ***" in format_synonyms(group.differences[0])
+        assert "bundle" not in str(group.differences)
 
 
-def test_two_conditions_that_only_together_go_with_an_error_are_one_lead() -> None:
+def test_two_conditions_that_only_together_go_with_an_error_are_one_difference() -> None:
     chance = random.Random(17)
 
     def clients(count: int) -> list[dict[str, Any]]:
@@ -359,27 +369,30 @@ def test_two_conditions_that_only_together_go_with_an_error_are_one_lead() -> No
     both = [{**one, "country": "HR", "version": "7"} for one in orders(150, chance)]
     fine = [one for one in clients(900) if (one["country"], one["version"]) != ("HR", "7")]
 
-    (lead, *_) = group_a(failed(both + clients(30)) + failed(fine, "B")).leads
+    (difference, *_) = group_a(failed(both + clients(30)) + failed(fine, "B")).differences
 
-    assert set(format_predicate(lead).split(" and ")) == {"body.country = HR", "body.version = 7"}
-    assert lead.group_share > 0.8
-    assert lead.other_share < 0.1
-    assert all(part.other_share > 0.15 for part in lead.parts)
-    assert " AND " in lead.condition
+    assert set(format_predicate(difference).split(" and ")) == {
+        "body.country = HR",
+        "body.version = 7",
+    }
+    assert difference.group_share > 0.8
+    assert difference.other_share < 0.1
+    assert all(part.other_share > 0.15 for part in difference.parts)
+    assert " AND " in difference.condition
 
 
-def test_several_leads_may_explain_parts_of_one_group() -> None:
+def test_several_differences_may_explain_parts_of_one_group() -> None:
     chance = random.Random(18)
     parts = [orders(60, chance, coupon="bundle"), orders(40, chance, channel="kiosk")]
 
-    assert leads_of_a(failed([*parts[0], *parts[1]]) + failed(orders(300, chance), "B")) == [
+    assert differences_of_a(failed([*parts[0], *parts[1]]) + failed(orders(300, chance), "B")) == [
         "body.coupon = bundle",
         "body.channel = kiosk",
     ]
 
 
 @pytest.mark.parametrize(
-    ("in_croatia", "lead"),
+    ("in_croatia", "difference"),
     [
         # Most versions fail. One of them is frequent, and one does not fail.
         (
@@ -394,7 +407,7 @@ def test_several_leads_may_explain_parts_of_one_group() -> None:
     ],
 )
 def test_a_condition_is_left_out_if_several_other_values_of_its_field_do_as_well(
-    in_croatia: dict[str, tuple[int, int]], lead: str
+    in_croatia: dict[str, tuple[int, int]], difference: str
 ) -> None:
     chance = random.Random(19)
     letters = []
@@ -405,7 +418,7 @@ def test_a_condition_is_left_out_if_several_other_values_of_its_field_do_as_well
         letters += failed(orders(bad, chance, **own))
         letters += failed(orders(fine, chance, **own), "B")
 
-    assert leads_of_a(letters)[0] == lead
+    assert differences_of_a(letters)[0] == difference
 
 
 def test_a_condition_that_changes_nothing_is_not_added() -> None:
@@ -417,11 +430,11 @@ def test_a_condition_that_changes_nothing_is_not_added() -> None:
             currency = "EUR" if chance.random() < 0.92 else "PLN"
             letters.append(Letter({"tenant": tenant, "currency": currency}, error_type=error))
 
-    assert leads_of_a(letters) == ["body.tenant = hooli"]
+    assert differences_of_a(letters) == ["body.tenant = hooli"]
 
 
-@pytest.mark.parametrize(("grows", "leads"), [(True, 0), (False, 1)])
-def test_a_number_that_grows_with_the_time_is_no_lead(grows: bool, leads: int) -> None:
+@pytest.mark.parametrize(("grows", "differences"), [(True, 0), (False, 1)])
+def test_a_number_that_grows_with_the_time_is_no_difference(grows: bool, differences: int) -> None:
     """An outage at the end: all that failed in it has a high order number."""
     chance = random.Random(20)
     numbers = sorted(chance.randrange(100, 100_000) for _ in range(600))
@@ -431,7 +444,7 @@ def test_a_number_that_grows_with_the_time_is_no_lead(grows: bool, leads: int) -
         error = "A" if number > 60_000 and chance.random() < 0.7 else "B"
         letters.append(Letter({"number": number, "x": 1}, error_type=error, failed_at=failed_at))
 
-    assert len(leads_of_a(letters)) == leads
+    assert len(differences_of_a(letters)) == differences
 
 
 ENOUGH = 30
@@ -448,19 +461,19 @@ def struck_most(found: SearchedGroup, letters: list[Delivery]) -> str:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_first_lead_names_the_cause(seed: int) -> None:
+def test_the_first_difference_names_the_cause(seed: int) -> None:
     letters = dead_letters(seed, healthy=600, faults=FAULTS, of_each=45)
     seen = set()
     for found in searched([Letter(one.body, one.attributes) for one in letters]):
         if fault := struck_most(found, letters):
             seen.add(fault)
-            first = format_predicate(found.leads[0]) if found.leads else "nothing"
+            first = format_predicate(found.differences[0]) if found.differences else "nothing"
             assert first in CLAIMS[fault], (fault, found.title)
     assert len(seen) >= len(CLAIMS) - 1
 
 
 @pytest.mark.parametrize(("seed", "split"), [(0, "even"), (1, "skewed"), (2, "reason")])
-def test_a_random_split_shows_no_lead(seed: int, split: str) -> None:
+def test_a_random_split_shows_no_difference(seed: int, split: str) -> None:
     chance = random.Random(seed)
     letters = []
     for one in dead_letters(seed, healthy=700):
@@ -470,7 +483,7 @@ def test_a_random_split_shows_no_lead(seed: int, split: str) -> None:
         else:
             error = chance.choices("ABCD", (70, 20, 8, 2) if split == "skewed" else (1, 1, 0, 0))
             letters.append(Letter(one.body, one.attributes, error_type=error[0]))
-    assert [found for found in searched(letters) if found.leads] == []
+    assert [found for found in searched(letters) if found.differences] == []
 
 
 def shop_order(chance: random.Random, optional: float) -> dict[str, Any]:
@@ -536,14 +549,14 @@ def test_a_group_without_a_cause_is_not_told_the_complement_of_another_groups(
     for group in searched(letters):
         cause = causes.get(group.title)
         named = set[str]()
-        for lead in group.leads:
-            fields = {part.field for part in lead.parts}
-            assert fields & {cause, "body_bytes"}, (group.title, format_predicate(lead))
+        for difference in group.differences:
+            fields = {part.field for part in difference.parts}
+            assert fields & {cause, "body_bytes"}, (group.title, format_predicate(difference))
             named |= fields
         assert cause is None or cause in named
 
 
-def test_a_field_that_one_group_lacks_is_present_in_the_other_and_no_lead_there() -> None:
+def test_a_field_that_one_group_lacks_is_present_in_the_other_and_no_difference_there() -> None:
     chance = random.Random(22)
     letters = failed(without_tenant(200, chance)) + failed(orders(200, chance), "B")
 

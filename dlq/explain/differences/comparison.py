@@ -22,8 +22,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from dlq.explain.leads.features import ARRAY, NULL, OBJECT, VALUE
-from dlq.explain.leads.predicates import FeatureTable, Flags, Floats, Ints
+from dlq.explain.differences.features import ARRAY, NULL, OBJECT, VALUE
+from dlq.explain.differences.predicates import FeatureTable, Flags, Floats, Ints
 
 _SIMILAR = 0.5
 _ENOUGH = 30

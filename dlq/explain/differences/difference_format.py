@@ -1,8 +1,9 @@
-"""Format a lead for people, and as a Spark SQL condition for ``--where``. Pure.
+"""Format a difference for people, and as a Spark SQL condition for ``--where``. Pure.
 
-A masked value appears neither in the lead nor in its condition.
+A masked value appears neither in the difference nor in its condition.
 
-The condition selects the messages that have the lead. A test compares it with the features. It is
+The condition selects the messages that have the difference. A test compares it with the features.
+It is
 empty for what SQL expresses badly: a key that contains an id, a body in base64, what elements of an
 array lack. It is exact where a place in the payload is always an object, or always an array, or
 always a text that holds JSON, or never a number beside a text that looks like one; and where no
@@ -13,8 +14,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from dlq.explain.findings import Lead, Part, Synonym, state_of
-from dlq.explain.leads.features import (
+from dlq.explain.differences.features import (
     ARRAY,
     ATTRIBUTE,
     BINARY,
@@ -39,7 +39,8 @@ from dlq.explain.leads.features import (
     VALUE,
     path_text,
 )
-from dlq.explain.leads.predicates import Predicate
+from dlq.explain.differences.predicates import Predicate
+from dlq.explain.findings import Difference, Part, Synonym, state_of
 from dlq.explain.signature.mask import Masks, shorten
 
 _VALUE_CHARACTERS = 80
@@ -58,15 +59,15 @@ _TYPES = {
 }
 
 
-def lead_of(
+def difference_of(
     conditions: Iterable[tuple[Sequence[Predicate], tuple[float, float]]],
     shares: tuple[float, float],
     weight: float,
     masks: Masks,
     *,
     others_alike: bool,
-) -> Lead:
-    """Format a lead. What is masked is neither in its values nor in its condition.
+) -> Difference:
+    """Format a difference. What is masked is neither in its values nor in its condition.
 
     Args:
         conditions: of each a predicate with its synonyms, and the shares of the group and of the
@@ -88,7 +89,7 @@ def lead_of(
         sql.append("" if is_masked else condition(*predicate))
 
     group_share, other_share = shares
-    return Lead(
+    return Difference(
         parts=tuple(parts),
         group_share=group_share,
         other_share=other_share,

@@ -2,9 +2,9 @@
 
 A feature is the path of a field and a tag: ``path TAB tag``. Each field has one feature for its
 type. Texts, integers and booleans have one for the value, and numbers one for the magnitude. There
-is no feature for values that cannot be a lead: long texts, times and fractions. Of a message with
-too many fields, the deepest ones are left out. An object or array whose fields were all read has
-the tag ``COMPLETE``; only in such an object can a field be called missing.
+is no feature for values that cannot be a difference: long texts, times and fractions. Of a message
+with too many fields, the deepest ones are left out. An object or array whose fields were all read
+has the tag ``COMPLETE``; only in such an object can a field be called missing.
 
 Paths are built with separators that no key contains, so that a key with a dot in it stays one key.
 ``path_text`` formats a path for people.

@@ -3,7 +3,7 @@
 Where one group fails because a field is missing, the field is present in all messages of each other
 group, and in fewer "elsewhere": a difference, but none that says anything about that other group.
 So a condition about a field is compared without the groups of which this field is the cause: no
-other group gets the complement as a lead.
+other group gets the complement as a difference.
 
 Of a condition and its complement one has to be chosen. A field is a cause of the group that is the
 most unlike the median of the other groups in it; of two that are equally unlike, of the one whose
@@ -16,11 +16,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dlq.explain.differences.comparison import SampledGroup
+from dlq.explain.differences.contrast import balanced, evidence
+from dlq.explain.differences.features import MISSING, NULL, PRESENT, TYPES
+from dlq.explain.differences.predicates import FeatureTable, Flags, Floats, Ints
 from dlq.explain.findings import LEAST_GROUP
-from dlq.explain.leads.comparison import SampledGroup
-from dlq.explain.leads.contrast import balanced, evidence
-from dlq.explain.leads.features import MISSING, NULL, PRESENT, TYPES
-from dlq.explain.leads.predicates import FeatureTable, Flags, Floats, Ints
 
 _MOST_GROUPS = 100
 """Only the largest groups are compared. Smaller ones hardly change what is usual elsewhere."""

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dlq.explain.leads.comparison import Others
-from dlq.explain.leads.predicates import Cells, Flags, Floats, Ints
+from dlq.explain.differences.comparison import Others
+from dlq.explain.differences.predicates import Cells, Flags, Floats, Ints
 
 MOST_CONDITIONS = 3
 
@@ -107,7 +107,7 @@ class Contrast:
         return float(self.weights[messages].sum())
 
     def joint_score(self, held: Flags, conditions: int) -> float:
-        """Return the score of several leads together.
+        """Return the score of several differences together.
 
         Args:
             held: the messages for which at least one of them holds.

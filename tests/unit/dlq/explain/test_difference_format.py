@@ -1,23 +1,23 @@
-"""How a lead is formatted, and what of it is masked."""
+"""How a difference is formatted, and what of it is masked."""
 
 from collections.abc import Sequence
 
 import pytest
 
-from dlq.explain.findings import Lead, format_predicate
-from dlq.explain.leads.features import MISSING, PRESENT
-from dlq.explain.leads.lead_format import lead_of
-from dlq.explain.leads.predicates import Predicate
+from dlq.explain.differences.difference_format import difference_of
+from dlq.explain.differences.features import MISSING, PRESENT
+from dlq.explain.differences.predicates import Predicate
+from dlq.explain.findings import Difference, format_predicate
 from dlq.explain.signature.mask import Masks, compile_masks
 
 
 def worded(path: str, tag: str, masks: Masks | None = None) -> str:
-    return format_predicate(lead_with([Predicate(path, tag)], masks))
+    return format_predicate(difference_with([Predicate(path, tag)], masks))
 
 
-def lead_with(predicates: Sequence[Predicate], masks: Masks | None = None) -> Lead:
+def difference_with(predicates: Sequence[Predicate], masks: Masks | None = None) -> Difference:
     parts = [([one], (1.0, 0.0)) for one in predicates]
-    return lead_of(parts, (1.0, 0.0), 1.0, masks or Masks(), others_alike=True)
+    return difference_of(parts, (1.0, 0.0), 1.0, masks or Masks(), others_alike=True)
 
 
 TAGS = {
@@ -78,27 +78,27 @@ def test_what_is_masked_is_neither_shown_nor_in_the_condition(
 ) -> None:
     plain = Predicate("body\x1fkind", "=x")
 
-    lead = lead_with([plain, Predicate(path, tag)], masks)
+    difference = difference_with([plain, Predicate(path, tag)], masks)
 
-    assert "***" in lead.parts[1].field + lead.parts[1].value
-    assert lead.condition == ""
+    assert "***" in difference.parts[1].field + difference.parts[1].value
+    assert difference.condition == ""
     for secret in ("hunter2", "ann@", "Ann"):
-        assert secret not in repr(lead)
+        assert secret not in repr(difference)
 
 
 def test_that_a_secret_is_missing_may_be_said() -> None:
-    lead = lead_with([Predicate("body\x1fpassword", MISSING)])
+    difference = difference_with([Predicate("body\x1fpassword", MISSING)])
 
-    assert format_predicate(lead) == "body.password is missing"
-    assert lead.condition
-    assert lead.compared_with == "others like these"
+    assert format_predicate(difference) == "body.password is missing"
+    assert difference.condition
+    assert difference.compared_with == "others like these"
 
 
 def test_long_texts_are_cut() -> None:
-    lead = lead_with([Predicate("body\x1f" + "k" * 300, "=v")])
+    difference = difference_with([Predicate("body\x1f" + "k" * 300, "=v")])
 
-    assert len(lead.parts[0].field) == 120
-    assert "k" * 300 in lead.condition
+    assert len(difference.parts[0].field) == 120
+    assert "k" * 300 in difference.condition
 
 
 def test_the_conditions_of_all_parts_hold_together() -> None:
@@ -106,10 +106,10 @@ def test_the_conditions_of_all_parts_hold_together() -> None:
     version = Predicate("attribute\x1fversion", "=7.2.0")
     packed = Predicate("body\x1b\x1fkind", "=x")
 
-    lead = lead_with([country, version])
+    difference = difference_with([country, version])
 
-    assert format_predicate(lead) == "body.country = HR and attribute.version = 7.2.0"
-    assert lead.condition == (
+    assert format_predicate(difference) == "body.country = HR and attribute.version = 7.2.0"
+    assert difference.condition == (
         "get_json_object(body, '$.country') = 'HR' AND attributes['version'].string_value = '7.2.0'"
     )
-    assert lead_with([country, packed]).condition == ""
+    assert difference_with([country, packed]).condition == ""

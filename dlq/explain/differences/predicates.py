@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dlq.explain.leads.features import (
+from dlq.explain.differences.features import (
     BODY,
     COMPLETE,
     ELEMENT,

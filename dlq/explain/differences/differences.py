@@ -1,6 +1,6 @@
-"""Find the leads of each group: the sets of conditions that set it apart. Pure; numpy.
+"""Find the differences of each group: the sets of conditions that set it apart. Pure; numpy.
 
-docs/analysis.md, "Leads", has the rules. Significance is a G-test (S. S. Wilks, 1938) with
+docs/analysis.md, "Differences", has the rules. Significance is a G-test (S. S. Wilks, 1938) with
 Bonferroni's correction for all sets of this size of all groups. ``comparison`` chooses what a group
 is compared with, and ``contrast`` ranks the sets.
 """
@@ -12,10 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dlq.explain.findings import LEAST_GROUP, Lead
-from dlq.explain.leads.causes import find_causes
-from dlq.explain.leads.comparison import Comparisons, Others, Sample, SampledGroup
-from dlq.explain.leads.contrast import (
+from dlq.explain.differences.causes import find_causes
+from dlq.explain.differences.comparison import Comparisons, Others, Sample, SampledGroup
+from dlq.explain.differences.contrast import (
     LEAST_PART,
     MAY_BE_IMPLIED,
     MOST_CONDITIONS,
@@ -23,7 +22,8 @@ from dlq.explain.leads.contrast import (
     Counted,
     balanced,
 )
-from dlq.explain.leads.features import (
+from dlq.explain.differences.difference_format import difference_of
+from dlq.explain.differences.features import (
     ELEMENT,
     INNER_JSON,
     MAGNITUDE,
@@ -32,16 +32,16 @@ from dlq.explain.leads.features import (
     VALUE,
     path_text,
 )
-from dlq.explain.leads.lead_format import lead_of
-from dlq.explain.leads.predicates import Cells, Counts, Flags, Floats, Ints
+from dlq.explain.differences.predicates import Cells, Counts, Flags, Floats, Ints
+from dlq.explain.findings import LEAST_GROUP, Difference
 from dlq.explain.signature.mask import Masks
 
-LEADS = 5
+DIFFERENCES = 5
 CORRELATED = 3
 """At most this number of correlated predicates is shown beside a condition."""
 
 ALPHA = 0.01
-"""The probability that a whole report without any cause shows a lead."""
+"""The probability that a whole report without any cause shows a difference."""
 
 _CONCLUSIVE = 0.97
 """If the group has this share of the sum of both shares, no other set is nearly as good."""
@@ -74,8 +74,10 @@ _CLOCK = 0.1
 share of those that would by chance."""
 
 
-def find_leads(sample: Sample, wanted: Iterable[str], masks: Masks) -> dict[str, tuple[Lead, ...]]:
-    """Return the leads of the groups with ids *wanted*: at most five each, the strongest first.
+def find_differences(
+    sample: Sample, wanted: Iterable[str], masks: Masks
+) -> dict[str, tuple[Difference, ...]]:
+    """Return the differences of the groups with ids *wanted*: at most five each, strongest first.
 
     Groups with fewer than ``LEAST_GROUP`` messages in the sample are left out.
     """
@@ -83,16 +85,16 @@ def find_leads(sample: Sample, wanted: Iterable[str], masks: Masks) -> dict[str,
     groups = {group.group_id: group for group in large}
     context = _Context(sample, len(groups), masks)
 
-    leads = {}
+    differences = {}
     for group_id in wanted:
         if group_id in groups:
             search = _Search(context, groups[group_id])
-            leads[group_id] = tuple(search.leads())
-    return leads
+            differences[group_id] = tuple(search.differences())
+    return differences
 
 
 class _Candidate(NamedTuple):
-    """A set of conditions that may be a lead, and the contrast in which it was counted."""
+    """A set of conditions that may be a difference, and the contrast in which it was counted."""
 
     contrast: Contrast
     counted: Counted
@@ -118,7 +120,7 @@ class _Context:
 
 
 class _Search:
-    """The search for the leads of one group."""
+    """The search for the differences of one group."""
 
     def __init__(self, context: _Context, group: SampledGroup) -> None:
         self._context = context
@@ -138,7 +140,7 @@ class _Search:
         lacked = context.causes.lacked_by_others(self._number)
         self._is_lacked = lacked[self._table.field_of] & ~is_value
 
-    def leads(self) -> Iterator[Lead]:
+    def differences(self) -> Iterator[Difference]:
         contrasts = []
         for others, compared, implied in self._comparisons():
             contrast = self._contrast(others, compared, implied)
@@ -157,22 +159,22 @@ class _Search:
             holds = self._holds(candidate)
             if all(jaccard(holds[rows], earlier[rows]) < _ALL for earlier in seen):
                 seen.append(holds)
-                yield self._lead(candidate)
-            if len(seen) == LEADS:
+                yield self._difference(candidate)
+            if len(seen) == DIFFERENCES:
                 break
 
     def _in_turn(self, contrasts: Sequence[Contrast]) -> tuple[list[_Candidate], list[_Candidate]]:
         """Return sets, each the best for messages that those before leave, and alternatives."""
         chosen = list[_Candidate]()
         alternatives = list[_Candidate]()
-        while len(chosen) < LEADS:
+        while len(chosen) < DIFFERENCES:
             bests = list(filter(None, map(self._best, contrasts)))
             if not bests:
                 break
-            lead, *others = max(bests, key=lambda candidates: candidates[0].counted.score)
-            chosen.append(lead)
+            difference, *others = max(bests, key=lambda candidates: candidates[0].counted.score)
+            chosen.append(difference)
             alternatives += others
-            self._left &= ~self._holds(lead)
+            self._left &= ~self._holds(difference)
         return chosen, alternatives
 
     def _of_one_field(self, chosen: Sequence[_Candidate]) -> list[_Candidate]:
@@ -185,7 +187,7 @@ class _Search:
         needed = self._context.needed[1]
         numbers = contrast.numbers.tolist()
         is_value = [self._table.predicate(number).tag[0] == VALUE for number in numbers]
-        values = contrast.best_values(np.flatnonzero(is_value), needed, LEADS)
+        values = contrast.best_values(np.flatnonzero(is_value), needed, DIFFERENCES)
 
         left = self._left[contrast.rows]
         self._left = np.ones(self._table.messages, bool)
@@ -193,7 +195,7 @@ class _Search:
         if (
             contrast.score_of_any(values) > contrast.joint_score(~left, conditions)
             and contrast.count(values[0].conditions, left).evidence >= needed
-            and all(self._is_lead(contrast, value) for value in values)
+            and all(self._is_difference(contrast, value) for value in values)
         ):
             values.sort(key=lambda value: -value.score)
             return [_Candidate(contrast, value) for value in values]
@@ -210,7 +212,8 @@ class _Search:
         of the group's messages may imply.
 
         A shape implies its *bound* predicates, so those of a group that is known by its shape are
-        compared with similar shapes only, and count less. That a field is present is not a lead at
+        compared with similar shapes only, and count less. That a field is present is not a
+        difference at
         all: the group's title lists the fields.
         """
         alike = self._alike()
@@ -346,7 +349,7 @@ class _Search:
 
         ranked = contrast.ranked(left, self._context.needed)
         first = 0
-        while first < len(ranked) and not self._is_lead(contrast, ranked[first]):
+        while first < len(ranked) and not self._is_difference(contrast, ranked[first]):
             first += 1
         if first == len(ranked):
             return []
@@ -357,7 +360,7 @@ class _Search:
             others += self._nearly_as_good(contrast, best, ranked[first:])
             # Last comes what tells more than the best, but by a condition that is not significant.
             others += self._nearly_as_good(contrast, best, ranked[:first], _LEAST_GAIN)
-        return [_Candidate(contrast, counted) for counted in (best, *others[:LEADS])]
+        return [_Candidate(contrast, counted) for counted in (best, *others[:DIFFERENCES])]
 
     def _nearly_as_good(
         self,
@@ -369,13 +372,13 @@ class _Search:
         for other in ranked:
             is_good = other.score >= _NEARLY_AS_GOOD * best.score
             is_other = other.conditions != best.conditions
-            if is_good and is_other and self._is_lead(contrast, other, least_nats):
+            if is_good and is_other and self._is_difference(contrast, other, least_nats):
                 yield other
 
-    def _is_lead(
+    def _is_difference(
         self, contrast: Contrast, counted: Counted, least_nats: float | None = None
     ) -> bool:
-        """Return whether a set is a lead; *least_nats* as for ``_is_needed``."""
+        """Return whether a set is a difference; *least_nats* as for ``_is_needed``."""
         in_all = contrast.count(counted.conditions, np.ones(len(contrast.rows), bool))
         if in_all.own_share <= in_all.other_share:
             return False
@@ -457,7 +460,7 @@ class _Search:
         is_then = (times >= first) & (times <= last)
         return bool((~holds[is_then]).mean() <= _CLOCK * (~holds).mean())
 
-    def _lead(self, candidate: _Candidate) -> Lead:
+    def _difference(self, candidate: _Candidate) -> Difference:
         contrast, counted = candidate
         conditions = []
         plainest = []
@@ -468,7 +471,7 @@ class _Search:
             plainest.append(numbers[0])
 
         is_implied = contrast.may_be_implied[list(counted.conditions)].any()
-        return lead_of(
+        return difference_of(
             conditions,
             self._shares(contrast, plainest),
             MAY_BE_IMPLIED if is_implied else 1.0,

@@ -1,4 +1,4 @@
-"""What a lead's condition selects, on each engine: the messages that the lead holds for."""
+"""A difference's condition selects, on each engine, the messages for which it holds."""
 
 import json
 from collections.abc import Mapping
@@ -14,9 +14,9 @@ from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA
 from dlq.archive.messages.message_store import message_files
 from dlq.archive.messages.reading import read_files_work
 from dlq.errors import InputError
-from dlq.explain.leads.features import COLUMNS, features_of, path_text
-from dlq.explain.leads.lead_format import condition
-from dlq.explain.leads.predicates import feature_table
+from dlq.explain.differences.difference_format import condition
+from dlq.explain.differences.features import COLUMNS, features_of, path_text
+from dlq.explain.differences.predicates import feature_table
 from dlq.local_engine import LocalEngine
 from dlq.sql.duckdb_engine import matching
 from dlq.sql.duckdb_sql import NEEDS_SPARK, for_duckdb
@@ -141,7 +141,9 @@ def rows(tmp_path: Path) -> pa.Table:
     return LocalEngine().run(work).sort_by("message_id")
 
 
-def test_a_condition_selects_on_spark_what_its_lead_says(spark: Spark, rows: pa.Table) -> None:
+def test_a_condition_selects_on_spark_what_its_difference_says(
+    spark: Spark, rows: pa.Table
+) -> None:
     wanted = said_of(rows.to_pylist())
     frame = spark.createDataFrame(rows).coalesce(1)
 
@@ -154,7 +156,7 @@ def test_a_condition_selects_on_spark_what_its_lead_says(spark: Spark, rows: pa.
     assert wrong_among(wanted, dict(zip(wanted, selected, strict=True))) == {}
 
 
-def test_a_condition_selects_here_what_its_lead_says(rows: pa.Table) -> None:
+def test_a_condition_selects_here_what_its_difference_says(rows: pa.Table) -> None:
     is_refused = [
         any(number in (body or "") for number in REFUSED_HERE) for body in rows["body"].to_pylist()
     ]
