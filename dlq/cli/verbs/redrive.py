@@ -194,8 +194,8 @@ def _run(options: tuple[str, RedriveRequest]) -> int:
         return exit_code
     print_error(
         f"stopped: {', '.join(summary.stopped_groups)}: more failed again than allowed, and the "
-        "rest was not sent; collect shows what came back; once it is fixed, decide again, and the next "
-        f"ramp begins with step one: {_decide_command(place, summary, request)}"
+        "rest was not sent; collect shows what came back; once it is fixed, decide again, and the "
+        f"next ramp begins with step one: {_decide_command(place, summary, request)}"
     )
     return STOPPED
 
