@@ -76,8 +76,8 @@ def test_answer_names_what_to_look_at(archive: Archive, capsys: Capture) -> None
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert lines[0].startswith(f"archive {archive.root} at ")
     assert lines[1:3] == [
-        "messages  pending  sent  discarded  restored  unconfirmed  busy",
-        "      10        7     2          1         0         2     0",
+        "messages  pending  sent  discarded  restored  unconfirmed  in progress",
+        "      10        7     2          1         0            2            0",
     ]
     assert lines[3].startswith("oldest pending: parked 2023-11-14 22:13 UTC, ")
     assert lines[4:7] == [
@@ -86,9 +86,9 @@ def test_answer_names_what_to_look_at(archive: Archive, capsys: Capture) -> None
         "d-2           3        3",
     ]
     assert lines[7:10] == [
-        "plan  sent  discarded  restored  unconfirmed  busy  came back",
-        "p-1      2          1         0         0     0  ?",
-        "p-2      0          0         0         2     0  -",
+        "plan  sent  discarded  restored  unconfirmed  in progress  came back",
+        "p-1      2          1         0            0            0  ?",
+        "p-2      0          0         0            2            0  -",
     ]
     assert lines[10:] == [
         "unconfirmed: they may have been sent and no answer came: m-004, m-005",

@@ -111,7 +111,9 @@ def _keys(sent: dict[str, Any]) -> tuple[str, ...]:
     """The partition keys that a call to DynamoDB names; all tables here have the same key."""
     keys = []
     for request in sent.get("RequestItems", {}).values():
-        keys += request.get("Keys", [])
+        # A batch that writes has a list of requests instead.
+        if "Keys" in request:
+            keys += request["Keys"]
     if "Key" in sent:
         keys.append(sent["Key"])
     return tuple(key["message_id"]["S"] for key in keys)

@@ -193,13 +193,13 @@ def read_messages(archive: Archive) -> Messages:
     rows of m-3 and m-4, and the count "two messages of d-1 are sent". The third column says what
     happened since then, the last two what this function returns.
 
-    | message | stored row | since then                    | row now | state   |
-    |---------|------------|-------------------------------|---------|---------|
-    | m-1     | no         |                               | no      | sent    |
-    | m-2     | no         | delivered again, drained: d-2 | no      | sent    |
-    | m-3     | yes        | sent, and its run has ended   | no      | sent    |
-    | m-4     | yes        | claimed, its run is open      | yes     | in progress |
-    | m-5     | no         | delivered first, drained: d-2 | yes     | pending |
+    | message | stored row | since then                    | row now | state       |
+    |---------|------------|-------------------------------|---------|-------------|
+    | m-1     | no         |                               | no      | sent        |
+    | m-2     | no         | delivered again, drained: d-2 | no      | sent        |
+    | m-3     | yes        | sent, and its run has ended   | no      | sent        |
+    | m-4     | yes        | claimed, its run is open      | yes     | in_progress |
+    | m-5     | no         | delivered first, drained: d-2 | yes     | pending     |
 
     * m-1 is read from no file: it is in the stored count.
     * m-3 leaves the rows and is counted: no result of it can come any more.

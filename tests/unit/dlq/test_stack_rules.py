@@ -106,7 +106,7 @@ ONLY_MAIN = json.dumps({"redrivePermission": "byQueue", "sourceQueueArns": [queu
 
 CHANGES: dict[str, dict[str, Any]] = {
     "main leads nowhere": {"main": queue("main", RedrivePolicy="")},
-    "main differences elsewhere": {"main": queue("main", RedrivePolicy=redrive("other", 5))},
+    "main leads elsewhere": {"main": queue("main", RedrivePolicy=redrive("other", 5))},
     "main moves after one receive": {"main": queue("main", RedrivePolicy=redrive("dlq", 1))},
     "main keeps as long as the DLQ": {"main": queue("main", MessageRetentionPeriod="1209600")},
     # The threshold on SQS's own age: what is left for the alarm, which rings 2 days before.
@@ -127,7 +127,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "dlq has another source": {"dlq_source_arns": (queue_arn("main"), queue_arn("invoices"))},
     "parked admits main alone": {"parked": queue("parked", RedriveAllowPolicy=ONLY_MAIN)},
     "parked keeps for 4 days": {"parked": queue("parked", MessageRetentionPeriod="345600")},
-    "parked differences elsewhere": {"parked": queue("parked", RedrivePolicy=redrive("x", 3))},
+    "parked leads elsewhere": {"parked": queue("parked", RedrivePolicy=redrive("x", 3))},
     "parked is FIFO": {"parked": queue("parked", name="parked.fifo")},
     "another queue feeds the function": {
         "triggers": (replace(TRIGGER, source_arn=queue_arn("main")),)

@@ -23,7 +23,7 @@ ROWS = [
     ("g-53cb1ad25b", 18, 17, 1, 1, "stopped", "redrive, edited", STOPPED),
     ("g-0011223344", 1, 1, 0, "-", "new", "leave", ALIKE),
 ]
-PLANS = ("plan", "sent", "discarded", "restored", "unconfirmed", "in_progress", "came back")
+PLANS = ("plan", "sent", "discarded", "restored", "unconfirmed", "in progress", "came back")
 PLAN_ROWS = [("20261128T100000Z-4f2a000abc", 10, 2, 0, 1, 0, "-")]
 
 
@@ -42,7 +42,7 @@ def test_tables_at_several_widths(width: int, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("NO_COLOR", "1")
 
     print_table(GROUPS, ROWS, SPARE)
-    print_table(PLANS, PLAN_ROWS, ("restored", "in_progress", "discarded", "unconfirmed"))
+    print_table(PLANS, PLAN_ROWS, ("restored", "in progress", "discarded", "unconfirmed"))
 
     monkeypatch.undo()
     text = re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue())
