@@ -13,7 +13,7 @@ while the archive lock is held, so that nobody decides about them meanwhile.
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -279,9 +279,7 @@ def _find(
         who=actor(),
         reason=request.reason,
         time=timestamp(now),
-        messages={
-            message_id: sorted(drains) for message_id, drains in sorted(drains_by_message.items())
-        },
+        messages=_sorted(drains_by_message),
         other_ids=sorted(copy_ids - drains_by_message.keys()),
         failure_table=request.failure_table,
     )
@@ -309,6 +307,14 @@ def _find(
         expired=len(drains_by_message) - archived,
     )
     return summary, new, begun, reports
+
+
+def _sorted(drains_by_message: Mapping[str, Collection[str]]) -> dict[str, list[str]]:
+    """Sort messages by their ids, and the drains of each."""
+    in_order: dict[str, list[str]] = {}
+    for message_id in sorted(drains_by_message):
+        in_order[message_id] = sorted(drains_by_message[message_id])
+    return in_order
 
 
 def _deleted_files(archive: Archive, message_ids: Collection[str]) -> tuple[str, ...]:

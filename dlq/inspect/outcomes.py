@@ -75,25 +75,24 @@ class Outcome:
         sent = f"sent {self.sent:,}{twice}"
         if self.counted is not None and self.counted_at is not None:
             at = f"{datetime.fromtimestamp(self.counted_at, UTC):%Y-%m-%d %H:%M} UTC"
-            return f"{sent}, came back {self.counted:,} by {at}, what came back since is not known"
+            return f"{sent}, {self.counted:,} failed again by {at}, how many since is not known"
         if self.returned is None or self.parked is None:
-            return f"{sent}, what comes back is not known"
+            return f"{sent}, how many failed again is not known"
 
-        returned = f"came back {self.returned:,}"
+        parts = [sent]
         if self.returned:
             replayed = self.returned - self.parked
-            returned += f" ({replayed:,} being replayed, {self.parked:,} parked again)"
-        parts = [sent, returned]
+            details = f"{replayed:,} being replayed, {self.parked:,} parked again"
+            parts.append(f"{self.returned:,} failed again ({details})")
 
         silent = self.sent - self.returned
-        if silent > 0 and self.last_sent_at is not None:
-            passed_seconds = now_seconds - self.last_sent_at
-            parts.append(f"nothing heard of {silent:,} for {duration(passed_seconds)}")
-            if self.failure_seconds is not None:
-                has_passed = passed_seconds >= self.failure_seconds
-                verb = "would have returned" if has_passed else "returns"
-                parts.append(f"of which a failure {verb} after {duration(self.failure_seconds)}")
-        return ", ".join(parts)
+        if silent <= 0 or self.last_sent_at is None:
+            return ", ".join(parts)
+        passed = duration(now_seconds - self.last_sent_at)
+        parts.append(f"{silent:,} of {self.sent:,} have not failed again in {passed}")
+        if self.failure_seconds is None:
+            return ", ".join(parts)
+        return f"{', '.join(parts)}; a failure takes {duration(self.failure_seconds)}"
 
 
 def sends_of_plan(claimed: pa.Table, plan_id: str) -> pa.Table:

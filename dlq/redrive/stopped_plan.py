@@ -9,7 +9,7 @@ from dlq.archive.ledger.message_state import ERASED, PENDING
 from dlq.archive.ledger.open_set import planned_states
 from dlq.archive.messages.message_index import shown_table
 from dlq.archive.storage.files import Archive
-from dlq.plan.plan import Action, Plan
+from dlq.plan.plan import Action, Plan, PlannedGroup
 from dlq.redrive.run import RedriveRun
 from dlq.redrive.summary import GroupOutcome, RedriveSummary
 
@@ -26,14 +26,19 @@ def stopped_summary(run: RedriveRun) -> RedriveSummary | None:
     """
     plan = run.plan
     stopped = read_memory(run.archive).stopped
-    acting = [group for group in plan.groups if group.action is not Action.LEAVE]
-    are_stopped = all(
-        group.action is Action.REDRIVE and group.group_id in stopped for group in acting
-    )
-    if not acting or not are_stopped:
+    acting: list[PlannedGroup] = []
+    for group in plan.groups:
+        if group.action is Action.LEAVE:
+            continue
+        is_stopped = group.action is Action.REDRIVE and group.group_id in stopped
+        if not is_stopped:
+            return None
+        acting.append(group)
+    if not acting:
         return None
 
     counts = _counts(run.archive, plan)
+    notes = [stopped_note(group.group_id, stopped[group.group_id]) for group in acting]
     outcomes: list[GroupOutcome] = []
     for group in plan.groups:
         is_acting = group in acting
@@ -52,7 +57,7 @@ def stopped_summary(run: RedriveRun) -> RedriveSummary | None:
         destinations={run.destination: 0},
         groups=tuple(outcomes),
         problems=(),
-        notes=tuple(stopped_note(group.group_id, stopped[group.group_id]) for group in acting),
+        notes=tuple(notes),
         decisions_sha256=plan.decisions_sha256,
     )
 

@@ -111,8 +111,8 @@ def console_at(sending: Sending, **more: Any) -> Console:
 
 
 SENTENCE = (
-    "sent 4, came back 2 (1 being replayed, 1 parked again), nothing heard of 2 for 6 min, of "
-    "which a failure would have returned after 2 min 30 s"
+    "sent 4, 2 failed again (1 being replayed, 1 parked again), 2 of 4 have not failed again in "
+    "6 min; a failure takes 2 min 30 s"
 )
 
 
@@ -210,7 +210,7 @@ def test_verbs_without_a_failure_table_say_what_a_ramp_counted_last(
     assert row[-1] == "1"
     assert main(["show", *place, RUN]) == 0
     shown = capsys.readouterr().out
-    assert f"{group}: sent 4, came back 1 by 2027-01-15 08:00 UTC, what came back since" in shown
+    assert f"{group}: sent 4, 1 failed again by 2027-01-15 08:00 UTC, how many since" in shown
     # What the table says now comes first.
     assert main(returned.words("groups")) == 0
     printed = capsys.readouterr().out
@@ -237,7 +237,7 @@ def test_run_is_shown_with_its_reason_and_what_came_back(
     lines = {" ".join(line.split()) for line in shown.splitlines()}
     assert {f"redrive, run {RUN}", "actor ann@desk", "reason VAT table has HR"} < lines
     assert {f"destination {returned.destination}", f"plan id {returned.plan_id}"} < lines
-    assert f"{group}: sent 4, came back 2 (1 being replayed, 1 parked again), nothing" in shown
+    assert f"{group}: sent 4, 2 failed again (1 being replayed, 1 parked again), 2 of 4" in shown
     assert f"{other}: " not in shown
 
     assert main(returned.words("show", RUN, "--json")) == 0
@@ -270,11 +270,11 @@ def test_run_that_ended_early_is_shown_with_its_cause(sending: Sending, capsys: 
 def test_group_without_counters_is_unknown_and_not_good(sending: Sending, capsys: Capture) -> None:
     sending.settle([0, 1], Disposition.SENT)
     sending.table.begin(sending.plan_id, sending.groups[:1])
-    unknown = "sent 1, what comes back is not known"
+    unknown = "sent 1, how many failed again is not known"
 
     assert main(sending.words("show", RUN)) == 0
     shown = capsys.readouterr().out
-    assert f"{sending.groups[0]}: sent 1, came back 0, nothing heard of 1" in shown
+    assert f"{sending.groups[0]}: sent 1, 1 of 1 have not failed again" in shown
     assert f"{sending.groups[1]}: {unknown}" in shown
     assert unknown in opened(console_at(sending)).get(f"/outcomes?group={sending.groups[1]}").text
     assert main(sending.words("status", "--json")) == 0
@@ -342,7 +342,7 @@ def test_watch_ends_with_3_if_more_came_back_since_the_run_began_than_may(
 
     assert ended_with == exit_code
     assert [outcome.returned for outcome in watch.outcomes] == [2 + new]
-    assert f"watching: {group}: sent 4, came back {2 + new} (" in capsys.readouterr().out
+    assert f"watching: {group}: sent 4, {2 + new} failed again (" in capsys.readouterr().out
     # 150 s and a minute, a look each 10 s; or until nothing more can come back.
     assert len(waits) == (1 if new == 4 else 21)
 
@@ -401,7 +401,7 @@ def test_redrive_goes_on_after_the_send_until_it_is_known_what_came_back(
         is_over.set()
         consumer.join()
     answer = capsys.readouterr()
-    assert f"{group}: sent 4, came back 4 (4 being replayed, 0 parked again)\n" in answer.out
+    assert f"{group}: sent 4, 4 failed again (4 being replayed, 0 parked again)\n" in answer.out
     assert f"{group}: more failed again than allowed" in answer.err
     # Nothing new came back of a run that finds nothing to do.
     assert main(sending.words("redrive", *words, "--json")) == 0

@@ -241,9 +241,10 @@ def find_attempts(
     sent = sent_span(pa.array(sent_at, ARROW_SCHEMA.field("sent_at").type)) if sent_at else None
     without = stored_open_set(archive).without(sent)
     attempts = _attempts(archive, "message_id", wanted_ids, without)
-    matching = [
-        attempt for attempt in attempts if not wanted_ids.isdisjoint(attempt.claim.message_ids)
-    ]
+    matching: list[Attempt] = []
+    for attempt in attempts:
+        if not wanted_ids.isdisjoint(attempt.claim.message_ids):
+            matching.append(attempt)
     return sorted(matching, key=lambda attempt: attempt.claim.time)
 
 

@@ -53,6 +53,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--only", choices=("drain", _ANALYZE), help="do this part, with its options"
     )
+
     drain = parser.add_argument_group("the drain")
     add_shared(drain, "--parked-queue-url", "--limit", "--time-budget-seconds")
     drain.add_argument(
@@ -69,6 +70,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="length of a long poll, 0 to 20; a task ends after three empty ones if SQS counts no "
         "visible message (default: 1)",
     )
+
     analysis = parser.add_argument_group("the analysis")
     add = analysis.add_argument
     add("--out", metavar="FOLDER", help="the report's folder (default: PLACE/reports/ID)")
@@ -190,6 +192,7 @@ def print_drain(summary: "DrainSummary") -> None:
     print_line(
         f"drain {summary.drain_id}: {duration(summary.seconds)}, {quantity(speed)} messages/s"
     )
+
     if summary.left:
         print_line(
             f"{summary.left:,} were archived but their deletion was not confirmed: they come "
@@ -200,6 +203,7 @@ def print_drain(summary: "DrainSummary") -> None:
         print_line(f"{receives} brought no readable message; left in the queue:")
         for fault in summary.faults[:10]:
             print_line(f"  {fault}")
+
     if summary.tests:
         were = counted(summary.tests, "test message")
         print_line(f"{were} of dlq doctor: deleted, not archived")

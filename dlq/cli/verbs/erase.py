@@ -43,6 +43,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the message id of any copy, or a first id; may be repeated",
     )
     add_shared(parser, "--where")
+
     add(
         "--older-than-days",
         type=whole_number(1, 36_500),
@@ -50,6 +51,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"all messages that were decided so long ago, {FEWEST_DAYS} or more, since SQS may "
         "deliver a message again for 14; needs no --reason",
     )
+
     add_shared(parser, "--failure-table")
     add(
         "--wait-seconds",

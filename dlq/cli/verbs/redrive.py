@@ -77,6 +77,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_shared(parser, "--reason", "--execute")
     add_ramp(parser)
+
     rare = parser.add_argument_group(RARE)
     add_shared(rare, "--main-queue-url", "--to-queue-url", "--failure-table")
     add_shared(
@@ -108,6 +109,7 @@ def add_ramp(parser: argparse.ArgumentParser) -> None:
     """
     parser.set_defaults(minute_seconds=float(os.environ.get("DLQ_MINUTE_SECONDS", "60")))
     group = parser.add_argument_group("ramp")
+
     how = group.add_mutually_exclusive_group()
     how.add_argument(
         "--ramp",
@@ -123,6 +125,7 @@ def add_ramp(parser: argparse.ArgumentParser) -> None:
         help="send everything in one step, also if the failure table cannot be read (default "
         "without --failure-table)",
     )
+
     group.add_argument(
         "--allow-returns",
         type=_allowed,

@@ -262,6 +262,7 @@ def _sending(answer: Mapping[str, Any]) -> dict[str, Any]:
         rows.append(_row(group, table))
 
     problems = [Tally(**problem) for problem in answer["problems"]]
+    dispositions = {problem.disposition for problem in problems}
     stopped_by = answer["stopped_by"]
     return {
         **answer,
@@ -273,9 +274,7 @@ def _sending(answer: Mapping[str, Any]) -> dict[str, Any]:
         "problems": list(map(problem_sentence, problems)),
         "is_unfinished": any(map(counts.get, UNFINISHED)),
         "stopped": stopped_ids,
-        "has_unconfirmed": any(
-            problem.disposition == Disposition.UNCONFIRMED for problem in problems
-        ),
+        "has_unconfirmed": Disposition.UNCONFIRMED in dispositions,
     }
 
 

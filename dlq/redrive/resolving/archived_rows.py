@@ -104,10 +104,16 @@ class _Search:
     def paths(self) -> list[str]:
         """Return the files to read: those that are named, and all of drains that miss one."""
         existing = set(message_files(self._archive, self._files_of_drain.keys()))
-        changed = {drain_of(path) for path in self._of_file if path not in existing}
-        return sorted(
-            path for path in existing if path in self._of_file or drain_of(path) in changed
-        )
+        changed_drains: set[str] = set()
+        for path in self._of_file:
+            if path not in existing:
+                changed_drains.add(drain_of(path))
+
+        paths: list[str] = []
+        for path in existing:
+            if path in self._of_file or drain_of(path) in changed_drains:
+                paths.append(path)
+        return sorted(paths)
 
     def matches(self, path: str, ids: Any) -> tuple[Numbers, Numbers]:  # noqa: ANN401 - Arrow's
         """Return which of the wanted messages the rows of one file are, and the rows' numbers."""

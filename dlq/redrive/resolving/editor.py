@@ -4,7 +4,7 @@ An edited copy always carries ``sqs-dlq-context`` with the message's first id, w
 came from. A message without room for that, and for what the replay function adds, is left.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import unified_diff
 from typing import Any
@@ -49,11 +49,11 @@ class Editor:
     @property
     def attribute_sql(self) -> AttributeSql:
         """The SQL of the edits, for the engine that evaluates it."""
-        return {
-            group_id: edit.set_attributes
-            for group_id, edit in self.edits.items()
-            if edit.set_attributes
-        }
+        sql: dict[str, Sequence[tuple[str, str | None]]] = {}
+        for group_id, edit in self.edits.items():
+            if edit.set_attributes:
+                sql[group_id] = edit.set_attributes
+        return sql
 
     def message(self, row: Mapping[str, Any]) -> Message:
         """Return the message of an archived row that also has ``group_id`` and ``CHANGES``.

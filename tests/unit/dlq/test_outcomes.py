@@ -23,30 +23,30 @@ SOME = Outcome("g-1", {"sent": 340}, 340, SENT_AT, 12, 3, 150)
             {"returned": 0, "parked": 0},
             100,
             (
-                "sent 340, came back 0, nothing heard of 340 for 1 min 40 s, of which a failure "
-                "returns after 2 min 30 s"
+                "sent 340, 340 of 340 have not failed again in 1 min 40 s; a failure takes "
+                "2 min 30 s"
             ),
         ),
-        # One unconfirmed came back, too.
+        # One unconfirmed failed again, too.
         (
             {"sent": 1, "returned": 2, "parked": 0},
             360,
-            "sent 1, came back 2 (2 being replayed, 0 parked again)",
+            "sent 1, 2 failed again (2 being replayed, 0 parked again)",
         ),
         (
             {"failure_seconds": None, "parked": 0, "returned": 0},
             60,
-            "sent 340, came back 0, nothing heard of 340 for 1 min",
+            "sent 340, 340 of 340 have not failed again in 1 min",
         ),
         (
             {"sent_twice": 2, "returned": 340, "parked": 0},
             60,
-            "sent 340 (2 of them twice), came back 340 (340 being replayed, 0 parked again)",
+            "sent 340 (2 of them twice), 340 failed again (340 being replayed, 0 parked again)",
         ),
         (
             {"sent_twice": 2, "returned": None},
             60,
-            "sent 340 (2 of them twice), what comes back is not known",
+            "sent 340 (2 of them twice), how many failed again is not known",
         ),
     ],
 )

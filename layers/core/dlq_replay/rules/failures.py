@@ -155,9 +155,10 @@ class Failure:
         """
         full = self.error_type
         short = full.rpartition(".")[2]
-        return any(
-            fnmatchcase(full, pattern) or fnmatchcase(short, pattern) for pattern in patterns
-        )
+        for pattern in patterns:
+            if fnmatchcase(full, pattern) or fnmatchcase(short, pattern):
+                return True
+        return False
 
 
 def one_line(text: str) -> str:
