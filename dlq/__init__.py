@@ -22,7 +22,7 @@ SQS, files or the terminal:
                 cause, ``logs/`` of consumers; ``analyze`` * writes the report
 ``drain/`` *    the verb: one task (``drain_task``), and the tasks together (``drain``)
 ``redrive/`` *  the verb: ``redrive`` is the pipeline: ``resolving/``, ``execution``, ``sending/``;
-                ``restore``; ``watch``: what comes back
+                ``restore``; ``watch``: what fails again
 ``inspect/``    the verbs ``status``, ``groups`` and ``show``
 ``erase/`` *    the verb: out of the archive, with the reports that quote it
 ``run`` *       the verb for a schedule: drain, analyze, apply a policy, redrive

@@ -100,7 +100,7 @@ _SHARED: Mapping[str, dict[str, Any]] = {
     },
     "--failure-table": {
         "metavar": "NAME",
-        "help": "the stack's DynamoDB table: limits of queues, what came back, recorded failures",
+        "help": "the stack's DynamoDB table: limits of queues, what failed again, recorded errors",
     },
     "--policy": {"metavar": "FILE", "help": "rules that set actions: a file, or s3://BUCKET/KEY"},
     "--policy-sha256": {

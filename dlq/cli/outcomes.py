@@ -82,13 +82,13 @@ def problem_sentence(problem: Tally) -> str:
 
 
 def print_outcomes(outcomes: Collection[Outcome], failure_table: str | None) -> None:
-    """Print what came back of each group of which something was sent, the most first."""
+    """Print what failed again of each group of which something was sent, the most first."""
     sent = [outcome for outcome in outcomes if outcome.sent]
     sent.sort(key=lambda outcome: -(outcome.known_returned or 0))
 
     is_counted = any(outcome.counted is not None for outcome in sent)
     if sent and not failure_table and not is_counted:
-        print_line("what comes back cannot be known: no --failure-table counts it")
+        print_line("what fails again cannot be known: no --failure-table counts it")
         return
 
     for outcome in sent:

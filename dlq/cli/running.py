@@ -54,8 +54,8 @@ SETTINGS = """\
 Region, credentials and endpoint are set as for boto3: AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL.
 
 exit codes: 0 done; 1 a check found a fault, or Spark failed; 2 bad arguments or input; 3 too much
-of a redrive came back, or a rehearsal failed; 4 some messages could not be sent; 130 interrupted;
-141 nobody reads the output any more"""
+of a redrive failed again, or a rehearsal failed; 4 some messages could not be sent; 130
+interrupted; 141 nobody reads the output any more"""
 
 
 @dataclass(frozen=True, slots=True)

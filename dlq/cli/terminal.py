@@ -304,18 +304,18 @@ def _is_blank(rows: Sequence[Sequence[str]], position: int) -> bool:
     return all(row[position] in _BLANK for row in rows)
 
 
-def came_back(sent: int | None, returned: int | None) -> int | str:
-    """Return the cell of a table: how many of *sent* messages came back."""
+def failed_again(sent: int | None, returned: int | None) -> int | str:
+    """Return the cell of a table: how many of *sent* messages failed again."""
     if not sent:
         return "-"
     return "?" if returned is None else returned
 
 
 def print_count_times(times: Iterable[datetime | None]) -> None:
-    """Print since when counts of what came back may be old; nothing where all are as of now."""
+    """Print since when counts of what failed again may be old; nothing where all are as of now."""
     earliest = min((time for time in times if time is not None), default=None)
     if earliest is not None:
-        print_line(f"came back: as ramps counted it, the oldest {minute(earliest)} UTC; not now")
+        print_line(f"failed again: as ramps counted it, the oldest {minute(earliest)} UTC; not now")
 
 
 def print_diff(lines: Sequence[str], indent: int = 0) -> None:

@@ -18,8 +18,8 @@ EDIT = "edit"
 """Disposition of a group whose edit nobody has carried out."""
 
 STOPPED = "stopped"
-"""Disposition of a group of which too much came back: no rule and no redrive sends more of it until
-a person decides again."""
+"""Disposition of a group of which too much failed again: no rule and no redrive sends more of it
+until a person decides again."""
 
 WORDS = ("discard", EDIT, "leave", STOPPED)
 """Dispositions of a group that a policy must not go against, the strictest last."""

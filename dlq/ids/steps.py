@@ -41,13 +41,13 @@ def drawn_step(
     """Draw messages for a step; return ``STEP_COLUMNS``, with the place of each in the step.
 
     With *in_order*, the first messages of lanes come first. A message is not drawn if one before it
-    in its lane is not drawn, or may still come back. Without, the ids decide, which are random.
+    in its lane is not drawn, or may still fail again. Without, the ids decide, which are random.
 
     Args:
         rows: all messages of the destination; the step draws from those to send.
         wanted: the most messages to draw, by group id; none of other groups.
         taken_ids: messages of earlier steps; they are not drawn again.
-        returning_ids: messages that were sent and may come back; their lanes do not go on.
+        returning_ids: messages that were sent and may fail again; their lanes do not go on.
         in_order: whether the destination keeps the order of message groups.
         units: see ``with_positions``.
     """

@@ -70,7 +70,7 @@ def read_groups(
     Args:
         archive: the archive that has the report.
         named_plan: a plan.yaml, or the id of a report; None for the newest.
-        failure_table: the table that counts what comes back; None for none.
+        failure_table: the table that counts what fails again; None for none.
 
     Raises:
         InputError: there is no such plan, or it has faults.

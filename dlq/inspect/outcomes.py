@@ -31,8 +31,8 @@ class Outcome:
 
     Each message counts once. *counts* also has what other plans sent. *sent_twice* are those of
     *sent* of which more than one copy was sent, by whichever plan. *failure_seconds* count from
-    when the consumer can receive a message; None if they are not known, or it never comes back.
-    *counted* is how many had come back when a ramp counted last, at *counted_at*; None where
+    when the consumer can receive a message; None if they are not known, or it never fails again.
+    *counted* is how many had failed again when a ramp counted last, at *counted_at*; None where
     *returned* is known, or no ramp has counted.
     """
 
@@ -210,7 +210,7 @@ def _sums_by_state(
 def read_returns(
     archive: Archive, plan_id: str, group_ids: Collection[str], failure_table: str | None
 ) -> dict[str, Returns]:
-    """Read what came back of these groups; a group of which this is not known is missing."""
+    """Read what failed again of these groups; a group of which this is not known is missing."""
     if not group_ids or not failure_table:
         return {}
     try:

@@ -92,7 +92,7 @@ class Policy:
 
     Attributes:
         rules: in their order; the first that matches decides.
-        redrive_again: whether messages that came back from an earlier redrive are redriven too.
+        redrive_again: whether messages that failed again after an earlier redrive are redriven too.
             Otherwise they are left, so that no schedule sends the same message for ever.
         run: options of the verb ``run``.
         sha256: digest of the file, in hex.

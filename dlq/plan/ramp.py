@@ -30,7 +30,7 @@ _RETURNED = "returned.json"
 _GROWTH = 2
 _FIRST = 20
 _FEW = 100
-"""None of the first 20 messages may come back, and one of the first 100."""
+"""None of the first 20 messages may fail again, and one of the first 100."""
 
 LOOKS = 2
 """The number of looks at a queue. SQS's counts are approximate: one look proves nothing."""
@@ -69,7 +69,7 @@ def step_sizes(messages: int, proven: int = 0) -> list[int]:
 
 
 def returns_allowed(text: str | None, sent: int) -> int:
-    """Return how many of *sent* messages of a group may come back, over all its steps.
+    """Return how many of *sent* messages of a group may fail again, over all its steps.
 
     *text* is ``3`` or ``2.5%``; None: none of the first 20, one up to 100, 1 % of more.
 
@@ -116,7 +116,7 @@ class Step:
     sent_at: float | None = None
 
     def expected(self, returned: Mapping[str, int]) -> int:
-        """Return how many messages of a sent step have succeeded if no more come back."""
+        """Return how many messages of a sent step have succeeded if no more fail again."""
         returned_since = 0
         for group_id, returned_before in self.returned_before.items():
             returned_since += max(0, returned.get(group_id, 0) - returned_before)
@@ -125,7 +125,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class LastCount:
-    """The last count of the messages that came back.
+    """The last count of the messages that failed again.
 
     Attributes:
         at: the time of the count; epoch seconds.
@@ -173,7 +173,7 @@ class Steps:
         return self.archive.create(self._path(step.number, end), record_bytes(step))
 
     def note_returns(self, count: LastCount) -> None:
-        """Write the count of the messages that came back. Raises ArchiveError."""
+        """Write the count of the messages that failed again. Raises ArchiveError."""
         path = f"{_steps_folder(self.plan_id)}/{self.queue}/{_RETURNED}"
         self.archive.write(path, record_bytes(count))
 
@@ -190,7 +190,7 @@ def _steps_folder(plan_id: str) -> str:
 
 
 def last_counts(archive: Archive, plan_id: str) -> dict[str, LastCount]:
-    """Read how many messages of a plan had come back when its ramps counted last, by group id.
+    """Read how many messages of a plan had failed again when its ramps counted last, by group id.
 
     Groups without a count are missing. Raises ArchiveError.
     """
@@ -262,7 +262,7 @@ class Verdict(StrEnum):
     UNPROVEN = "unproven"
     """It cannot become known any more: a later run sends a step of the same size."""
     RETURNED = "returned"
-    """On FIFO some came back, no more than allowed: a later plan, which has them, goes on."""
+    """On FIFO some failed again, no more than allowed: a later plan, which has them, goes on."""
     SENT = "sent"
     """It was the last step: nothing waits for a verdict."""
 
@@ -290,8 +290,8 @@ class GroupRamp:
         step: its last step, from 1; a step that is repeated has the same number.
         steps: the number of steps if every message goes.
         sent: messages that SQS confirmed, over all steps of a plan; of an unfinished step, all.
-        returned: how many of them came back; None if that is not known.
-        allowed: how many may come back.
+        returned: how many of them failed again; None if that is not known.
+        allowed: how many may fail again.
         why: the reason of the verdict, empty for a good one.
     """
 
@@ -324,7 +324,7 @@ def group_ramp(
         returned: how many returns are counted; None if they are not counted any more.
         allowed: see ``returns_allowed``.
         blocker: of the last step.
-        in_order: whether messages that came back must go before those behind them.
+        in_order: whether messages that failed again must go before those behind them.
     """
     last = own[-1]
     sent = sum(step.messages[group_id] for step in own)
@@ -335,7 +335,7 @@ def group_ramp(
     is_last_of_all = last.sent_at is not None and not left
     if back is not None and back > most:
         verdict = Verdict.BAD
-        why = f"{back:,} of {counted(sent, 'message')} came back, {most:,} may"
+        why = f"{back:,} of {counted(sent, 'message')} failed again, {most:,} allowed"
     elif is_last_of_all:
         verdict = Verdict.SENT
         why = ""
@@ -344,10 +344,10 @@ def group_ramp(
         why = blocker.why
     elif back is None:
         verdict = Verdict.UNPROVEN
-        why = "nobody counts what came back any more"
+        why = "nobody counts what failed again any more"
     elif in_order and back:
         verdict = Verdict.RETURNED
-        why = "what came back must go first: collect again"
+        why = "what failed again must go first: collect again"
     else:
         verdict = Verdict.GOOD
         why = ""
@@ -437,7 +437,7 @@ def blocker_of(
 
     Args:
         looks: the measurements since the step was sent, in order; at least one.
-        expected: how many of its messages have succeeded if no more come back.
+        expected: how many of its messages have succeeded if no more fail again.
         sent_at: when its last message was sent; epoch seconds.
         times: of the destination.
     """

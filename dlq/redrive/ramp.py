@@ -94,7 +94,7 @@ class Ramp:
 
     Attributes:
         runner: gives its archive lock back while the ramp waits for a verdict.
-        probe: looks at the destination, and at what comes back of it.
+        probe: looks at the destination, and at what fails again of it.
         work: of this destination's messages that make work, how many of each group.
         limit: of the circuit breaker, as the ramp begins.
         memory: what was known of the groups when the run began.
@@ -117,7 +117,7 @@ class Ramp:
     """Of which groups nothing could be drawn since the last step, and which were held then."""
     _tallies: list[Tally] = field(default_factory=list)
     _counts: dict[str, int] = field(default_factory=dict)
-    """How many messages of each group of the plan came back, as read last."""
+    """How many messages of each group of the plan failed again, as read last."""
 
     def __post_init__(self) -> None:
         """Read the steps of earlier plans. Raises ArchiveError."""
@@ -182,15 +182,15 @@ class Ramp:
         - It is: wait for verdicts until a group may have its next step, and record that one, whose
           messages go in the round after. No group may: the ramp ends.
 
-        For two groups, A of 9 messages and B of 1, of which nothing comes back: step 1 with one
+        For two groups, A of 9 messages and B of 1, of which nothing fails again: step 1 with one
         message of each; step 2 with two more of A; step 3 with the last six of A. Where A's message
-        of step 1 comes back, A is stopped, and eight of A stay.
+        of step 1 fails again, A is stopped, and eight of A stay.
         """
         while True:
             if stop := self._lost_lock():
                 return stop
             steps = self._verdicts.steps = self.steps.read()
-            # What came back of a group since its step was made stops it before that is sent.
+            # What failed again of a group since its step was made stops it before that is sent.
             self._verdicts.judge(self._left_of(sends))
 
             if len(steps) > ended_steps(steps):
@@ -216,7 +216,7 @@ class Ramp:
         return tallies
 
     def _note_returns(self) -> None:
-        """Write down what came back by now, for those who look later."""
+        """Write down what failed again by now, for those who look later."""
         if self._counts:
             # For people alone: what was sent must be answered.
             with suppress(ArchiveError):
@@ -317,7 +317,7 @@ class Ramp:
             return stopped_by
         counted = {group_id: size for group_id, size in wanted.items() if group_id in returned}
         if not counted:
-            why = "somebody removed the counters of what comes back; run again"
+            why = "somebody removed the counters of what fails again; run again"
             return Stop(StopCause.RAMP, why)
 
         drawn = self._drawn(counted)
@@ -515,7 +515,7 @@ class Ramp:
         return counts or {}, stopped_by
 
     def _read_counts(self, plan_id: str, groups: Collection[str]) -> Counts | None:
-        """Read how many came back; a group whose counters are gone is missing. None: not known."""
+        """Read how many failed again; a group without counters is missing. None: not known."""
         table = returns_table(self.probe.request.failure_table or "", self.probe.queue.url)
         try:
             returns_by_group = table.read(plan_id, groups)

@@ -173,7 +173,7 @@ def find_probes(
             counted, and nobody asked for everything at once.
     """
     table = request.failure_table
-    uncounted = "no --failure-table counts what comes back"
+    uncounted = "no --failure-table counts what fails again"
     if request.goes_at_once:
         is_expected = bool(table) or request.ramp is False
         return {}, "" if is_expected else f"everything at once: {uncounted}"
@@ -202,7 +202,7 @@ def find_probes(
 def begin_counters(
     request: RedriveRequest, plan_id: str, group_ids: Collection[str]
 ) -> tuple[set[str], str]:
-    """Make the counters of what comes back of these groups.
+    """Make the counters of what fails again of these groups.
 
     Return the groups that had none, and why nobody counts; empty if somebody does, or no failure
     table is named.
@@ -217,7 +217,7 @@ def begin_counters(
     except TableError as error:
         fault = f"table {table} cannot be written: {error}"
         if request.goes_at_once:
-            return set(), f"nobody counts what comes back of this run: {fault}"
+            return set(), f"nobody counts what fails again after this run: {fault}"
         raise refused(fault) from error
     return new, ""
 

@@ -130,7 +130,7 @@ def _dry_run(engine: Engine, run: RedriveRun, resolved: ResolvedPlan) -> Redrive
 
 
 def _begin_counting(run: RedriveRun, resolved: ResolvedPlan) -> tuple[set[str], list[str]]:
-    """Make the counters of what comes back.
+    """Make the counters of what fails again.
 
     Return the groups that had none, and a sentence for each thing that nobody watches in this run.
     """

@@ -21,7 +21,7 @@ class SendRequest:
         tasks: how many chunks are sent side by side, None for one for each core; on a cluster that
             may grow also one for each 2,000 messages, 30 at most.
         failure_table: the table with the circuit breakers of the destinations and the counters of
-            what comes back; None: no limits are kept to, and nothing is counted.
+            what fails again; None: no limits are kept to, and nothing is counted.
     """
 
     where: str | None = None
@@ -54,11 +54,11 @@ class RedriveRequest(SendRequest):
         requires_room: leave messages that have no room for the plan's id.
         has_samples: whether the dry run previews edits on (masked, shortened) messages.
         ramp: whether to send in steps; None to do so where a failure table is named.
-        allow_returns: how many messages of a group may come back; see ``returns_allowed``.
+        allow_returns: how many messages of a group may fail again; see ``returns_allowed``.
         minute_seconds: a period of CloudWatch; shorter in a demonstration.
         decisions_sha256: of the plan that is meant, see ``Plan.decisions_sha256``; None for any.
         pointer_bucket: whose objects the dry run looks up; None for none.
-        watches: whether the verb goes on after the send, to say what comes back.
+        watches: whether the verb goes on after the send, to say what fails again.
     """
 
     plan: str | None = None
@@ -90,7 +90,7 @@ class RedriveRequest(SendRequest):
         if self.include_foreign and not self.to_queue_url:
             raise InputError("--include-foreign needs --to-queue-url: where those messages go")
         if self.watches and not self.failure_table:
-            raise InputError("--watch needs --failure-table: nothing else counts what comes back")
+            raise InputError("--watch needs --failure-table: nothing else counts what fails again")
         # Not super(): a dataclass with slots is another class than the one that it stands in.
         SendRequest.check(self)
 
@@ -109,7 +109,7 @@ class RedriveRequest(SendRequest):
 
     @property
     def goes_at_once(self) -> bool:
-        """Whether everything goes in one step: it is asked for, or nobody counts what comes back.
+        """Whether everything goes in one step: it is asked for, or nobody counts what fails again.
 
         Never because something could not be read.
         """

@@ -101,7 +101,7 @@ class RedriveSummary:
 
     @property
     def stopped_groups(self) -> tuple[str, ...]:
-        """The groups of which too much came back: nothing more is sent until a person decides."""
+        """The groups of which too much failed again: no more is sent until a person decides."""
         bad_ids: set[str] = set()
         for ramp in self.ramp:
             if ramp.verdict is Verdict.BAD:
@@ -115,7 +115,7 @@ class RedriveSummary:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether messages stayed because too much of their group came back: exit code 3."""
+        """Whether messages stayed because too much of their group failed again: exit code 3."""
         return self.executed and bool(self.stopped_groups)
 
     @property

@@ -27,7 +27,7 @@ from dlq.plan.ramp import (
 )
 
 Counts = Mapping[str, int]
-"""By group id, how many messages came back; a group whose returns nobody counts is missing."""
+"""By group id, how many messages failed again; a group whose returns nobody counts is missing."""
 
 StepName = tuple[str, int]
 """The plan's id, and the number of the step."""
@@ -48,10 +48,10 @@ class Verdicts:
         read_counts: reads the counters of a plan's groups; None where nobody can now.
         read: looks at everything once; takes when the step began, and now.
         delay_seconds: how long the destination itself delays each message.
-        allowed: how many messages of a group may come back; see ``returns_allowed``.
-        in_order: whether what came back must go before what follows it.
+        allowed: how many messages of a group may fail again; see ``returns_allowed``.
+        in_order: whether what failed again must go before what follows it.
         uncounted: the groups whose counters this run has made: of earlier steps nobody knows.
-        on_bad: is told once of each group of which too many came back.
+        on_bad: is told once of each group of which too many failed again.
         steps: those of this plan, as read last.
         groups: how far each group is that has a step, by its id; as of the last look.
         here: the numbers of the steps that this run has sent.
@@ -110,7 +110,7 @@ class Verdicts:
                 self.on_bad(ramp)
 
     def is_any_bad(self, left: Mapping[str, int]) -> bool:
-        """Return whether too many came back of one of these groups by now. Note nothing."""
+        """Return whether too many failed again of one of these groups by now. Note nothing."""
         ramps = self._ramps(left, self._read_all_counts(left))
         return any(ramp.verdict is Verdict.BAD for ramp in ramps)
 
@@ -140,7 +140,7 @@ class Verdicts:
         return proven_after(own[-1] if own else None, group_id, verdict)
 
     def held_groups(self) -> list[str]:
-        """Return the groups of which something may still come back that must go first."""
+        """Return the groups of which something may still fail again that must go first."""
         held: list[str] = []
         for group_id, ramp in self.groups.items():
             plan_id, own = self.last_steps(group_id)

@@ -1,4 +1,4 @@
-"""Watches what comes back of one run of a redrive, from before its first send."""
+"""Watches what fails again after one run of a redrive, from before its first send."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class Watched:
     Attributes:
         outcomes: of the groups of which the plan has sent something, as of the last look.
         bad: ids of the groups of which more failed again since the watch began than are allowed.
-        unknown: ids of the groups of which nobody can say what came back.
+        unknown: ids of the groups of which nobody can say what failed again.
         stopped_by: a signal or the deadline, if one of them ended the watch early; else None.
         fault: why it could not look again, if that ended it; else empty.
     """
@@ -104,7 +104,7 @@ class Watch:
 
 
 def _unknown_groups(outcomes: Iterable[Outcome]) -> tuple[str, ...]:
-    """Return the groups of which nobody can say what came back."""
+    """Return the groups of which nobody can say what failed again."""
     unknown: list[str] = []
     for outcome in outcomes:
         if not outcome.can_be_known:
@@ -117,12 +117,12 @@ def too_many_returned(
 ) -> tuple[str, ...]:
     """Return the groups of which more failed again than allowed. Pure.
 
-    *before* is how many had come back of each group when the watch began; *allowed* as for
+    *before* is how many had failed again of each group when the watch began; *allowed* as for
     ``returns_allowed``.
     """
     bad: list[str] = []
     for outcome in outcomes:
-        came_back = (outcome.returned or 0) - before.get(outcome.group_id, 0)
-        if came_back > returns_allowed(allowed, outcome.sent):
+        failed_again = (outcome.returned or 0) - before.get(outcome.group_id, 0)
+        if failed_again > returns_allowed(allowed, outcome.sent):
             bad.append(outcome.group_id)
     return tuple(bad)

@@ -150,7 +150,7 @@ This notice comes once a day while messages are in the parked queue, a group is 
 or new, or messages wait that nothing has grouped."""
 
 _OF_STOPPED = (
-    "Stopped: too much of a redrive came back. Nothing more of the group is sent until somebody "
+    "Stopped: too much of a redrive failed again. Nothing more of the group is sent until somebody "
     "decides again: dlq decide ID redrive"
 )
 

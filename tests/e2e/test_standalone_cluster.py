@@ -142,6 +142,6 @@ def test_the_packed_job_brings_every_message_back(tmp_path: Path, archive: str) 
 
         assert finished.returncode == 0, finished.stderr
         errors = json.loads(finished.stdout)["errors"]
-        assert "dlq: everything at once: no --failure-table counts what comes back" in errors
+        assert "dlq: everything at once: no --failure-table counts what fails again" in errors
         assert sorted(bodies(receive_all(main))) == sorted(sent)
         assert receive_all(parked) == []

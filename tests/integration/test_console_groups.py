@@ -492,7 +492,7 @@ def test_group_is_shown_as_stopped_with_the_reason_until_somebody_decides_again(
 ) -> None:
     archive = archive_with(tmp_path, [a_dead_letter(n) for n in range(5)])
     (group_id,) = groups_of(plan_of(archive))
-    why = "3 of 9 messages came back, 0 may"
+    why = "3 of 9 messages failed again, 0 allowed"
     add_statement(archive, group_id, Statement(NOW, "ada@desk", stopped=why))
     browser = opened(console_of(archive))
     pages = [browser.get(path).text for path in ("/", f"/groups/{group_id}")]

@@ -176,7 +176,7 @@ def test_nothing_goes_on_where_all_that_is_left_is_stopped(world: DeadJobs) -> N
 def test_a_dry_run_of_a_stopped_group_leads_to_a_decision_and_to_no_execution(
     world: DeadJobs,
 ) -> None:
-    why = f"group {world.group_id} is stopped: 1 of 1 message came back, 0 may; decide again"
+    why = f"group {world.group_id} is stopped: 1 of 1 message failed again, 0 allowed; decide again"
     answer = redrive_answer(world, {"stopped": 20}, notes=[why], decisions_sha256="0" * 64)
 
     page = world.page(world.ended(world.preview_words, answer))
@@ -209,7 +209,7 @@ def ramp_of(group_id: str, verdict: str, **fields: Any) -> dict[str, Any]:
 def test_ramp_shows_how_far_each_group_is_and_what_to_do_about_a_stopped_one(
     world: DeadJobs,
 ) -> None:
-    why = "1 of 3 messages came back, 0 may"
+    why = "1 of 3 messages failed again, 0 allowed"
     groups = [
         ramp_of("g-sent", "sent", step=4, sent=20),
         ramp_of("g-unknown", "unknown", returned=None, why="a failure may <still> return"),

@@ -267,7 +267,7 @@ def test_each_of_the_first_100_ids_counts_once(
     assert getattr(counted, kind) == total
     assert min(total, 100) <= len(getattr(counted, f"{kind}_ids")) < 200
     assert getattr(counted, f"{kind}_ids") <= known_ids
-    # What was parked again came back.
+    # What was parked again failed again.
     assert (counted.returned, counted.parked > 0) == (total, kind == "parked")
 
 

@@ -151,7 +151,7 @@ ERROR = FailureError("TimeoutError", "payments did not answer")
 
 
 def test_a_run_never_redrives_what_cannot_carry_its_plan(stack: Stack) -> None:
-    """It would come back without the plan's id and be sent again every night."""
+    """It would fail again without the plan's id and be sent again every night."""
     crowded = message("m-1", "crowded", {**filler(9), **counter("5")})
     large = message("m-2", "x" * (2048 - 600), counter("5"))
     stack.parked = stack.make_queue("parked", MaximumMessageSize="2048")

@@ -132,9 +132,10 @@ def test_a_column_of_an_edit_that_is_mistyped_is_named(
 
 @pytest.fixture
 def stopped(archive: Archive) -> str:
-    """The id of the plan's only group, of which too much came back."""
+    """The id of the plan's only group, of which too much failed again."""
     [group] = plan_of(archive).groups
-    statement = Statement(datetime.now(UTC), "ann@desk", stopped="1 of 1 message came back, 0 may")
+    why = "1 of 1 message failed again, 0 allowed"
+    statement = Statement(datetime.now(UTC), "ann@desk", stopped=why)
     add_statement(archive, group.group_id, statement)
     return group.group_id
 
@@ -149,7 +150,7 @@ def test_a_stopped_group_is_answered_with_what_lets_it_go_on(
     assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == [
         "group         action   stopped",
         f"{stopped}  redrive        3",
-        f"note: group {stopped} is stopped: 1 of 1 message came back, 0 may; decide again",
+        f"note: group {stopped} is stopped: 1 of 1 message failed again, 0 allowed; decide again",
         f"dry run: nothing would be sent to {main_queue.url}",
         f"once it is fixed: dlq decide --archive {archive.root} {stopped} redrive",
     ]

@@ -118,7 +118,7 @@ SENTENCE = (
 
 @pytest.fixture
 def returned(sending: Sending) -> Sending:
-    """Of the first group all four are sent, and two came back; of the other one is discarded."""
+    """Of the first group all four are sent, and two failed again; of the other one is discarded."""
     group, _ = sending.groups
     sending.settle([0, 2, 4, 6], Disposition.SENT)
     sending.settle([1], Disposition.DISCARDED)
@@ -132,16 +132,16 @@ def test_pages_say_what_came_back(returned: Sending) -> None:
     browser = opened(console_at(returned))
     group, other = returned.groups
 
-    assert "4 sent, <b>2 came back</b>" in browser.get("/").text
+    assert "4 sent, <b>2 failed again</b>" in browser.get("/").text
     page = browser.get(f"/groups/{group}").text
-    assert "came back</dt><dd>2" in page
+    assert "failed again</dt><dd>2" in page
     assert f"/outcomes?group={group}" in page
     of_other = browser.get(f"/groups/{other}").text
     assert f"group={other}" in of_other
     assert "/outcomes?" not in of_other
     messages = browser.get(f"/groups/{group}/messages").text
-    assert [messages.count(f"<td>{outcome}</td>") for outcome in ("came back", "sent")] == [1, 2]
-    assert messages.count("<td>came back, parked again</td>") == 1
+    assert [messages.count(f"<td>{outcome}</td>") for outcome in ("failed again", "sent")] == [1, 2]
+    assert messages.count("<td>failed again, parked again</td>") == 1
 
 
 def test_page_of_a_job_goes_on_until_every_failure_would_have_come_back(
@@ -174,7 +174,7 @@ def test_verbs_say_what_came_back(returned: Sending, capsys: Capture) -> None:
 
     assert main(returned.words("groups")) == 0
     printed = capsys.readouterr().out
-    assert "messages: 2 pending, 4 sent, 2 came back" in printed
+    assert "messages: 2 pending, 4 sent, 2 failed again" in printed
     [row] = [line.split() for line in printed.splitlines() if line.startswith(group)]
     assert row[1:5] == ["4", "0", "4", "2"]
     assert main(returned.words("groups", "--json")) == 0
@@ -195,7 +195,7 @@ def test_verbs_without_a_failure_table_say_what_a_ramp_counted_last(
     group = returned.groups[0]
     archive = returned.archive
     Steps(archive, returned.plan_id, "main").note_returns(LastCount(1_800_000_000, {group: 1}))
-    as_of = "came back: as ramps counted it, the oldest 2027-01-15 08:00 UTC; not now"
+    as_of = "failed again: as ramps counted it, the oldest 2027-01-15 08:00 UTC; not now"
     place = ["--archive", archive.root]
 
     assert main(["groups", *place]) == 0
@@ -215,7 +215,7 @@ def test_verbs_without_a_failure_table_say_what_a_ramp_counted_last(
     assert main(returned.words("groups")) == 0
     printed = capsys.readouterr().out
     assert group in printed
-    assert "came back: as" not in printed
+    assert "failed again: as" not in printed
     returned.settle([3], Disposition.SENT)
     counts = dict.fromkeys(returned.groups, 1)
     Steps(archive, returned.plan_id, "main").note_returns(LastCount(1_800_000_000, counts))
@@ -248,7 +248,7 @@ def test_run_is_shown_with_its_reason_and_what_came_back(
     assert answer["stopped_by"] is None
 
     assert main(["show", "--archive", returned.archive.root, RUN]) == 0
-    assert "what comes back cannot be known: no --failure-table" in capsys.readouterr().out
+    assert "what fails again cannot be known: no --failure-table" in capsys.readouterr().out
     assert main(returned.words("show", RUN[:-1] + "b")) == 2
     assert "none of the 1 drains" in capsys.readouterr().err
 
@@ -343,7 +343,7 @@ def test_watch_ends_with_3_if_more_came_back_since_the_run_began_than_may(
     assert ended_with == exit_code
     assert [outcome.returned for outcome in watch.outcomes] == [2 + new]
     assert f"watching: {group}: sent 4, {2 + new} failed again (" in capsys.readouterr().out
-    # 150 s and a minute, a look each 10 s; or until nothing more can come back.
+    # 150 s and a minute, a look each 10 s; or until nothing more can fail again.
     assert len(waits) == (1 if new == 4 else 21)
 
 
@@ -373,7 +373,7 @@ def test_watch_that_cannot_say_what_came_back_is_exit_code_1(
     codes = [watch_of(returned, nobody, exit_code)[1] for exit_code in (0, 3, 4)]
 
     assert (budget, codes) == (1, [1, 3, 4])
-    assert capsys.readouterr().err.count(f"{group}: nobody can say what came back") == 3
+    assert capsys.readouterr().err.count(f"{group}: nobody can say what failed again") == 3
 
 
 def test_redrive_goes_on_after_the_send_until_it_is_known_what_came_back(
@@ -403,7 +403,7 @@ def test_redrive_goes_on_after_the_send_until_it_is_known_what_came_back(
     answer = capsys.readouterr()
     assert f"{group}: sent 4, 4 failed again (4 being replayed, 0 parked again)\n" in answer.out
     assert f"{group}: more failed again than allowed" in answer.err
-    # Nothing new came back of a run that finds nothing to do.
+    # Nothing new failed again of a run that finds nothing to do.
     assert main(sending.words("redrive", *words, "--json")) == 0
     [outcome] = json.loads(capsys.readouterr().out)["outcomes"]
     assert (outcome["group_id"], outcome["sent"], outcome["returned"]) == (group, 4, 4)

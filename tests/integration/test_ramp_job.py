@@ -130,7 +130,7 @@ class Job:
         return [size for step in self.steps() if (size := step.messages.get(group_id))]
 
     def add_returns(self, group_id: str, *first_ids: str) -> None:
-        """Count what did not come back."""
+        """Count what did not fail again."""
         assert self.world.add_returns(self.plan_id, group_id, "returned", frozenset(first_ids))
 
     def handled(self) -> list[int]:
@@ -209,7 +209,7 @@ def test_bad_step_stops_its_group_until_somebody_decides_and_the_other_goes_on(
     assert again.is_stopped
     assert again.counts == {"sent_before": 11, "stopped": 9}
     [note] = again.notes
-    assert "is stopped: 1 of 1 message came back, 0 may; decide again" in note
+    assert "is stopped: 1 of 1 message failed again, 0 allowed; decide again" in note
 
     job.say(bad, action="redrive", plan_id=job.plan_id)
     world.fails = lambda _: False
@@ -351,7 +351,7 @@ def test_that_nobody_watches_is_said_before_the_first_message(job: Job, world: R
 
     summary = job.run(ramp=None, failure_table=None, announce=announce)
 
-    note = "everything at once: no --failure-table counts what comes back"
+    note = "everything at once: no --failure-table counts what fails again"
     assert announced == [(note, 0)]
     assert summary.notes == (note,)
     assert summary.counts == {"sent": 20}
@@ -540,7 +540,7 @@ def test_on_fifo_a_return_that_was_allowed_holds_up_its_group_until_the_next_pla
 
     first = job.run(allow_returns="1")
 
-    assert sentence_of(first.stopped_by).endswith("what came back must go first: collect again")
+    assert sentence_of(first.stopped_by).endswith("what failed again must go first: collect again")
     assert job.verdicts(first) == {"TimeoutError": Verdict.RETURNED, "KeyError": Verdict.SENT}
     assert job.handled() == [0, 2, 30, 31, 32, 33]
 
@@ -550,7 +550,7 @@ def test_on_fifo_a_return_that_was_allowed_holds_up_its_group_until_the_next_pla
     job.begin([returned], "20261122T040000Z-0000052f1aa")
     second = job.run(allow_returns="1", where=NOT_REDRIVEN_BEFORE)
 
-    # Only what shares a message group with what came back is left, for a person.
+    # Only what shares a message group with what failed again is left, for a person.
     left = [n for n in range(30) if lanes[n] == "B"]
     assert second.stopped_by is None
     assert second.count("sent") == 25

@@ -158,7 +158,7 @@ def table_stack(
 def test_a_limit_in_the_table_holds_what_comes_next(
     table_stack: ReplayStack, dynamodb: Any, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is deleted by anybody, messages failed some minutes ago, and 30 replays come back."""
+    """Nothing is deleted, messages failed some minutes ago, and 30 replays fail again."""
     minute = int(time.time()) // 60
     silent = dict.fromkeys(range(minute - 120, minute), 0)
     monkeypatch.setattr(handler, "read_deletions", lambda *_: silent)

@@ -162,14 +162,14 @@ def test_what_came_back_from_a_redrive_waits_for_a_human_unless_the_policy_says_
     ours = context(first_id="first-5", reason="attempts_exhausted", error=error, plan_id="p-1")
     installation.policy.write_text(POLICY + "redrive_again: true\n" * again)
     installation.park(parked(1))
-    installation.park(message("m-5", "came back", ours))
+    installation.park(message("m-5", "failed again", ours))
 
     summary = installation.run()
 
     assert summary.redriven is not None
     counts = [summary.redriven.count(disposition) for disposition in ("sent", "not_selected")]
     assert [*counts, summary.pending.messages] == ([2, 0, 0] if again else [1, 1, 1])
-    assert ("came back" in bodies(receive_all(installation.main))) is again
+    assert ("failed again" in bodies(receive_all(installation.main))) is again
 
 
 def test_what_people_said_of_a_group_beats_every_rule_and_follows_its_messages(

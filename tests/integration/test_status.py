@@ -86,7 +86,7 @@ def test_answer_names_what_to_look_at(archive: Archive, capsys: Capture) -> None
         "d-2           3        3",
     ]
     assert lines[7:10] == [
-        "plan  sent  discarded  restored  unconfirmed  in progress  came back",
+        "plan  sent  discarded  restored  unconfirmed  in progress  failed again",
         "p-1      2          1         0            0            0  ?",
         "p-2      0          0         0            2            0  -",
     ]

@@ -145,7 +145,7 @@ def test_no_message_changes_its_queue(
 ) -> None:
     """What SQS says of the source counts first, then the context; a queue not configured is none.
 
-    The copies that are sent elsewhere name that queue, for when they come back.
+    The copies that are sent elsewhere name that queue, for when they fail again.
     """
     source_of = {m.body: _source(m, is_shared=is_shared) for m in batch}
     refuses = {m.body: a for m, a in zip(batch, answers_by_index, strict=False) if a is not None}

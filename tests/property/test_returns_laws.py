@@ -1,4 +1,4 @@
-"""The laws of what comes back of a redrive, whatever the table of counters and SQS do."""
+"""The laws of what fails again after a redrive, whatever the table of counters and SQS do."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -167,17 +167,17 @@ def play(scenario: Scenario, *, counts: bool = True) -> Ending:
 
 
 def each_return_counts_once_or_is_missed(ending: Ending) -> None:
-    came_back = defaultdict(set)
+    failed_again = defaultdict(set)
     for body, copies in ending.died.items():
         if copies:
-            came_back[ending.sent_of(body).group].add(f"first-{int(body)}")
+            failed_again[ending.sent_of(body).group].add(f"first-{int(body)}")
     missed = sum(outcome.uncounted_returns for outcome in ending.stack.outcomes)
     counters = ending.counters
     uncounted = set()
     for (_, group), returns in counters.items.items():
-        assert returns.returned_ids <= came_back[group]
-        assert returns.parked_ids <= came_back[group]
-        uncounted |= came_back[group] - returns.returned_ids
+        assert returns.returned_ids <= failed_again[group]
+        assert returns.parked_ids <= failed_again[group]
+        uncounted |= failed_again[group] - returns.returned_ids
     assert len(uncounted) <= missed
     if not ending.scenario.sqs_faults:
         in_steps = {f"first-{n}" for n, letter in enumerate(ending.scenario.sent) if letter.in_step}

@@ -39,7 +39,7 @@ OUTAGES = {
     "1/s that becomes 10/s, 2 h": (Scenario(1, 2 * HOUR, rate_in_outage=10), 20_000, 60, 1_900),
     "1 a minute, 11.5 h": (Scenario(1 / 60, int(11.5 * HOUR)), 6_000, 60, 30),
     "90 % of the messages hit, 4 h": (Scenario(2, 4 * HOUR, tenant_share=0.9), 200_000, 100, 400),
-    # Full grows by what comes back, as it does for faulty messages.
+    # Full grows by what fails again, as it does for faulty messages.
     "5 % of tries succeed, 4 h": (Scenario(2, 4 * HOUR, failing_share=0.95), 200_000, 140, 420),
     # 18,000 messages at 98 a minute; beside them, first replays of what failed an hour before.
     "back after an hour, 10 h": (

@@ -8,7 +8,7 @@ from dlq.archive.ledger.disposition import Disposition
 from dlq.archive.storage.files import open_archive
 from dlq.cli.arguments import add_shared
 from dlq.cli.terminal import (
-    came_back,
+    failed_again,
     print_answer,
     print_count_times,
     print_line,
@@ -24,9 +24,9 @@ from dlq.plan.plan import Action
 _ABOUT = """\
 Lists the groups of the newest report: what failed, how many messages, what sets them apart, and
 what the plan says to do with them. Counts and statuses are those of the analysis; pending, sent,
-came back, stopped, and what people say are as of now. A group of which nothing is pending and
-nothing came back is not in the table. Similar groups, whose texts differ in a word or two, are one
-row: its numbers are of all, and each of them is a line with + and its own decision. Changes
+failed again, stopped, and what people say are as of now. A group of which nothing is pending and
+nothing failed again is not in the table. Similar groups, whose texts differ in a word or two, are
+one row: its numbers are of all, and each of them is a line with + and its own decision. Changes
 nothing; needs no Spark."""
 
 
@@ -79,7 +79,7 @@ def _description(group: ListedGroup) -> str:
 
 
 def _numbers(row: Sequence[ListedGroup]) -> tuple[object, ...]:
-    """Return count, pending, sent and what came back of similar groups together."""
+    """Return count, pending, sent and what failed again of similar groups together."""
     sent = sum(map(_sent, row))
     pending = _sum_of_known(group.pending for group in row)
     returned = _sum_of_known(group.returned for group in row)
@@ -87,7 +87,7 @@ def _numbers(row: Sequence[ListedGroup]) -> tuple[object, ...]:
         sum(group.count for group in row),
         "-" if pending is None else pending,
         "-" if row[0].states is None else sent,
-        came_back(sent, returned),
+        failed_again(sent, returned),
     )
 
 
@@ -142,8 +142,8 @@ def _print_groups(groups: Sequence[ListedGroup], similar: Mapping[str, str], arc
     if pending is not None:
         sent = sum(map(_sent, groups))
         returned = _sum_of_known(group.returned for group in groups)
-        came_back_text = f", {returned:,} came back" if returned else ""
-        print_line(f"messages: {pending:,} pending, {sent:,} sent{came_back_text}")
+        failed_again_text = f", {returned:,} failed again" if returned else ""
+        print_line(f"messages: {pending:,} pending, {sent:,} sent{failed_again_text}")
         print_count_times(group.returned_at for group in groups)
 
     listed = [group for group in groups if group.pending != 0 or group.returned]
@@ -158,13 +158,13 @@ def _print_groups(groups: Sequence[ListedGroup], similar: Mapping[str, str], arc
             "count",
             "pending",
             "sent",
-            "came back",
+            "failed again",
             "status",
             "action",
             "what failed, and what sets it apart",
         ),
         list(map(_table_row, in_rows(listed, similar))),
-        spare=("count", "status", "sent", "came back"),
+        spare=("count", "status", "sent", "failed again"),
     )
     for line in next_lines(listed, archive):
         print_line(line)

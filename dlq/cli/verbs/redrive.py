@@ -14,7 +14,7 @@ from dlq.cli.arguments import add_shared
 from dlq.cli.outcomes import columns, print_outcomes, problem_sentence
 from dlq.cli.terminal import (
     AS_JSON,
-    came_back,
+    failed_again,
     print_answer,
     print_diff,
     print_error,
@@ -49,8 +49,8 @@ queue that it came from, and records groups with action "discard". A dry run unl
 given. You can repeat it at any time: a message that was sent is never sent again.
 
 With a failure table messages go by ramp: 1, 2, 6, 18, ... of each group, each step twice all before
-it, when every failure of the step before had the time to come back and no more did than may. A
-group of which more comes back is stopped until somebody decides again: exit code 3. Where nobody
+it, when every failure of the step before had the time to come back and no more did than allowed. A
+group of which more fails again is stopped until somebody decides again: exit code 3. Where nobody
 can tell yet, or the circuit breaker limits the queue to 1 replay a minute, the run waits for up to
 15 minutes and ends with exit code 4: the same command goes on. If the table cannot be read, nothing
 is sent: exit code 2.
@@ -130,7 +130,7 @@ def add_ramp(parser: argparse.ArgumentParser) -> None:
         "--allow-returns",
         type=_allowed,
         metavar="N|P%",
-        help="how many messages of a group may come back (default: none of the first 20, one up "
+        help="how many messages of a group may fail again (default: none of the first 20, one up "
         "to 100, then 1%% of what was sent)",
     )
     group.add_argument(
@@ -197,8 +197,8 @@ def _run(options: tuple[str, RedriveRequest]) -> int:
         return exit_code
     print_error(
         f"stopped: {', '.join(summary.stopped_groups)}: more failed again than allowed, and the "
-        "rest was not sent; collect shows what came back; once it is fixed, decide again, and the "
-        f"next ramp begins with step one: {_decide_command(place, summary, request)}"
+        "rest was not sent; collect shows what failed again; once it is fixed, decide again, and "
+        f"the next ramp begins with step one: {_decide_command(place, summary, request)}"
     )
     return STOPPED
 
@@ -216,7 +216,7 @@ def print_watched(watched: "Watched") -> None:
     if watched.bad:
         print_error(f"{', '.join(watched.bad)}: more failed again than allowed")
     if watched.unknown:
-        print_error(f"{', '.join(watched.unknown)}: nobody can say what came back")
+        print_error(f"{', '.join(watched.unknown)}: nobody can say what failed again")
 
 
 def exit_code_of_watch(watched: "Watched", exit_code: int) -> int:
@@ -326,7 +326,7 @@ def _print_ramp(ramps: Sequence["GroupRamp"]) -> None:
             ramp.group_id,
             f"{ramp.step} of {ramp.steps}",
             ramp.sent,
-            came_back(ramp.sent, ramp.returned),
+            failed_again(ramp.sent, ramp.returned),
             ramp.allowed,
             ramp.verdict,
             ramp.why,

@@ -41,8 +41,8 @@ from dlq.progress import silent
 _ABOUT = """\
 Shows the history of one dead letter, by the id of any copy: every archived copy, why each was
 parked, and each run that sent or discarded one: who, why, when, where to, and under which new id.
-Of a run, by the id that redrive and restore print: the same, and what came back since. Of a group:
-what stands at each <*> of its title, and where in their own code consumers failed on its newest
+Of a run, by the id that redrive and restore print: the same, and what failed again since. Of a
+group: what stands at each <*> of its title, and where in their own code consumers failed on its newest
 messages, as they recorded it in the last 14 days, or as logs have it. Bodies and values of
 attributes are shown only if you ask for them. Changes nothing; needs no Spark.
 
@@ -187,7 +187,7 @@ def _print_copy(copy: ArchivedCopy) -> None:
 
 
 def print_run(history: RunHistory, failure_table: str | None) -> None:
-    """Print who did what, and what came back of it."""
+    """Print who did what, and what failed again of it."""
     print_parts((f"{history.run.verb}, run {history.run.run_id}", "bold"))
     print_fields(_fields(history.run, "verb", "run_id"))
     if history.stopped_by:

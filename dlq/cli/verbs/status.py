@@ -8,7 +8,7 @@ from dlq.archive.ledger.message_state import PENDING
 from dlq.archive.storage.files import is_begun, open_archive
 from dlq.cli.arguments import add_shared
 from dlq.cli.terminal import (
-    came_back,
+    failed_again,
     print_answer,
     print_count_times,
     print_line,
@@ -92,7 +92,7 @@ def print_status(status: ArchiveStatus) -> None:
 
     drains = [(drain.drain_id, drain.messages, drain.pending) for drain in status.drains]
     _print_latest("drain", ("messages", PENDING), drains)
-    _print_latest("plan", (*_COLUMNS, "came back"), list(map(_plan_row, status.plans)))
+    _print_latest("plan", (*_COLUMNS, "failed again"), list(map(_plan_row, status.plans)))
     print_count_times(plan.returned_at for plan in status.plans)
 
     for line in _next_steps(status):
@@ -102,7 +102,7 @@ def print_status(status: ArchiveStatus) -> None:
 def _plan_row(plan: PlanCount) -> tuple[object, ...]:
     """Return the cells of a plan."""
     counts = [plan.counts.get(state, 0) for state in _STATES]
-    return plan.plan_id, *counts, came_back(plan.counts.get(Disposition.SENT), plan.returned)
+    return plan.plan_id, *counts, failed_again(plan.counts.get(Disposition.SENT), plan.returned)
 
 
 def _print_breaker(dlq: DlqStatus) -> None:

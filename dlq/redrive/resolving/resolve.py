@@ -217,7 +217,7 @@ def dispositions_of_plan(engine: Engine, run: RedriveRun) -> pa.Table:
         run.plan.actions,
         to_fifo=queues.is_fifo,
         unconfirmed=request.unconfirmed,
-        # A ramp counts only what names its plan when it comes back.
+        # A ramp counts only what names its plan when it fails again.
         requires_room=request.requires_room or bool(run.probes),
         stopped=read_memory(archive).stopped,
     )

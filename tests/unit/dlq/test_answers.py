@@ -95,8 +95,10 @@ REDRIVES = {
     "by ramp": replace(
         redriven({"sent": 4, "stopped": 8}, "r-1"),
         ramp=(
-            GroupRamp("g-1", 2, 4, 3, 1, 0, Verdict.BAD, "1 of 3 messages came back, 0 may"),
-            GroupRamp("g-2", 1, 4, 1, None, 0, Verdict.UNKNOWN, "it is not known what came back"),
+            GroupRamp("g-1", 2, 4, 3, 1, 0, Verdict.BAD, "1 of 3 messages failed again, 0 allowed"),
+            GroupRamp(
+                "g-2", 1, 4, 1, None, 0, Verdict.UNKNOWN, "it is not known what failed again"
+            ),
         ),
     ),
     "dry, with a discard": redriven({"send": 3, "discard": 4}),

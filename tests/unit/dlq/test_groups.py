@@ -54,15 +54,19 @@ def said(number: float, who: str = "ada", **values: Any) -> Statement:
         ([said(1, is_resolved=True), said(3, is_resolved=True)], GroupState(2, None, None, day(3))),
         ([said(1, is_resolved=True), said(2, is_resolved=False)], GroupState(2)),
         (
-            [said(1, action="redrive"), said(2, stopped="3 came back")],
-            GroupState(2, "redrive", stopped="3 came back", stops=1),
+            [said(1, action="redrive"), said(2, stopped="3 failed again")],
+            GroupState(2, "redrive", stopped="3 failed again", stops=1),
         ),
         (
-            [said(1, stopped="3 came back"), said(2, text=""), said(3, stopped="4 came back")],
-            GroupState(3, stopped="4 came back", stops=2),
+            [
+                said(1, stopped="3 failed again"),
+                said(2, text=""),
+                said(3, stopped="4 failed again"),
+            ],
+            GroupState(3, stopped="4 failed again", stops=2),
         ),
         (
-            [said(1, stopped="3 came back"), said(2, action="redrive")],
+            [said(1, stopped="3 failed again"), said(2, action="redrive")],
             GroupState(2, "redrive", stops=1),
         ),
     ],
@@ -94,7 +98,7 @@ def test_a_policy_is_free_once_an_edit_is_carried_out(
     state = GroupState().after(said(2, action=action, plan_id="p-1", is_edited=is_edited))
 
     assert state.word(None if oldest is None else day(oldest)) == word
-    assert state.after(said(2, stopped="3 came back")).word() == "stopped"
+    assert state.after(said(2, stopped="3 failed again")).word() == "stopped"
 
 
 def test_a_note_has_a_limit_and_is_text_that_can_be_written() -> None:
@@ -179,7 +183,7 @@ def test_a_regressed_group_stays_so_until_it_is_resolved_again_or_is_not_resolve
 
 def test_a_stopped_group_stays_so_until_somebody_decides_again() -> None:
     memory = resolved(analyzed(GroupMemory(), 1, found()).memory, 1)
-    stopped = memory.state(GROUP).after(said(2, stopped="3 came back"))
+    stopped = memory.state(GROUP).after(said(2, stopped="3 failed again"))
     decided = stopped.after(said(3, action="redrive", is_resolved=False))
     first = analyzed(replace(memory, said={GROUP: stopped}), 3, found())
     second = analyzed(first.memory, 4, found())

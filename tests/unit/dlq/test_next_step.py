@@ -94,7 +94,7 @@ def test_the_newest_report_is_compared_with_what_is_pending(tmp_path: Path) -> N
     settle(archive, redriven.plan_id, {"m-000": Disposition.SENT, "m-001": Disposition.UNCONFIRMED})
     assert report_of(archive) == NewestReport(redriven.plan_id, decided=2)
 
-    stopped = Statement(NOW, "ann@desk", stopped="1 of 1 message came back, 0 may")
+    stopped = Statement(NOW, "ann@desk", stopped="1 of 1 message failed again, 0 allowed")
     add_statement(archive, redriven.groups[0].group_id, stopped)
     assert report_of(archive) == NewestReport(redriven.plan_id)
 
@@ -132,7 +132,7 @@ def group(group_id: str, action: str = "leave", stopped: str | None = None) -> L
 
 
 def test_next_command_for_a_stopped_group_is_a_decision() -> None:
-    lines = list(next_lines([group("g-1", "redrive", "1 came back")], "a"))
+    lines = list(next_lines([group("g-1", "redrive", "1 failed again")], "a"))
 
     assert lines == [
         "next, once a stopped group is fixed:",
@@ -141,7 +141,7 @@ def test_next_command_for_a_stopped_group_is_a_decision() -> None:
 
 
 def test_other_groups_are_redriven_meanwhile() -> None:
-    stopped = group("g-1", "redrive", "1 came back")
+    stopped = group("g-1", "redrive", "1 failed again")
     lines = list(next_lines([stopped, group("g-2", "redrive"), group("g-3")], "a"))
 
     assert lines[1:] == [

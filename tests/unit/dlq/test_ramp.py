@@ -206,7 +206,7 @@ ONE, TWO, OPEN = step(1), step(2, 2, proven=1), step(2, 2, proven=1, is_open=Tru
 LATER = [step(3, before=5), step(4, 2, before=6, proven=1)]
 RAINS, POURS = Blocker("it rains"), Blocker("it pours", is_final=True)
 CLEAR = Blocker()
-NOBODY_COUNTS = "nobody counts what came back any more"
+NOBODY_COUNTS = "nobody counts what failed again any more"
 
 
 @pytest.mark.parametrize(
@@ -216,12 +216,12 @@ NOBODY_COUNTS = "nobody counts what came back any more"
         ([ONE, TWO], 7, 0, RAINS, None, "unknown", "it rains"),
         ([ONE, TWO], 7, 0, POURS, None, "unproven", "it pours"),
         # Too many returns are bad, whatever else is known.
-        ([ONE, TWO], 7, 1, RAINS, None, "bad", "1 of 3 messages came back, 0 may"),
-        ([ONE, TWO], 7, 1, POURS, None, "bad", "1 of 3 messages came back, 0 may"),
-        ([ONE, OPEN], 0, 1, CLEAR, None, "bad", "1 of 3 messages came back, 0 may"),
+        ([ONE, TWO], 7, 1, RAINS, None, "bad", "1 of 3 messages failed again, 0 allowed"),
+        ([ONE, TWO], 7, 1, POURS, None, "bad", "1 of 3 messages failed again, 0 allowed"),
+        ([ONE, OPEN], 0, 1, CLEAR, None, "bad", "1 of 3 messages failed again, 0 allowed"),
         # Only what SQS confirmed is sent.
-        ([ONE, step(2, 0)], 7, 1, CLEAR, None, "bad", "1 of 1 message came back"),
-        # What came back before the first step does not count; later steps count together.
+        ([ONE, step(2, 0)], 7, 1, CLEAR, None, "bad", "1 of 1 message failed again"),
+        # What failed again before the first step does not count; later steps count together.
         (LATER, 7, 5, CLEAR, None, "good", ""),
         (LATER, 7, 6, CLEAR, None, "bad", "1 of 3"),
         (LATER, 7, 6, CLEAR, "1", "good", ""),
@@ -256,7 +256,7 @@ def test_on_fifo_a_return_that_may_come_still_goes_first() -> None:
         for in_order in (True, False)
     )
 
-    why = "what came back must go first: collect again"
+    why = "what failed again must go first: collect again"
     assert ramp == GroupRamp("g", 2, 4, 3, 1, 5, Verdict.RETURNED, why)
     assert free == GroupRamp("g", 2, 4, 3, 1, 5, Verdict.GOOD)
 

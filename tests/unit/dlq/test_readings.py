@@ -310,7 +310,7 @@ def test_everything_goes_at_once_where_it_is_asked_for_or_no_table_is_named(
     assert found(aws, ramp=False, failure_table=None) == ({}, "")
     assert found(aws, failure_table=None) == (
         {},
-        "everything at once: no --failure-table counts what comes back",
+        "everything at once: no --failure-table counts what fails again",
     )
     with pytest.raises(InputError, match=r"^--ramp: no --failure-table .*; nothing was sent: --at"):
         found(aws, ramp=True, failure_table=None)
@@ -340,7 +340,7 @@ def test_redrive_whose_returns_nobody_would_count_is_refused(table: Table) -> No
     at_once = replace(options, ramp=False)
     assert begin_counters(at_once, "p", {"g-1"}) == (
         set(),
-        f"nobody counts what comes back of this run: {why}",
+        f"nobody counts what fails again after this run: {why}",
     )
     denied.fault = ""
     assert begin_counters(options, "p", {"g-2", "g-1"}) == ({"g-1", "g-2"}, "")

@@ -13,17 +13,17 @@ from rich.cells import cell_len
 from dlq.cli.terminal import column_widths, print_table
 from tests.support.golden import assert_stored
 
-GROUPS = ("group", "count", "pending", "sent", "came back", "status", "action", "what failed")
-SPARE = ("count", "status", "sent", "came back")
+GROUPS = ("group", "count", "pending", "sent", "failed again", "status", "action", "what failed")
+SPARE = ("count", "status", "sent", "failed again")
 TITLE = "RuntimeError: the order has no address for this customer\n↳ body.region = eu-west-3"
-STOPPED = "KeyError: 'vat'\nstopped: 1 of 1 message came back, 0 may; decide again"
+STOPPED = "KeyError: 'vat'\nstopped: 1 of 1 message failed again, 0 allowed; decide again"
 ALIKE = "ConnectionError\n+ g-a5eb490864, 1,200, leave: ConnectionError: reset by 10.0.0.1"
 ROWS = [
     ("g-3aa3c85d54", 1300, 1200, 0, "-", "regressed", "leave", TITLE),
     ("g-53cb1ad25b", 18, 17, 1, 1, "stopped", "redrive, edited", STOPPED),
     ("g-0011223344", 1, 1, 0, "-", "new", "leave", ALIKE),
 ]
-PLANS = ("plan", "sent", "discarded", "restored", "unconfirmed", "in progress", "came back")
+PLANS = ("plan", "sent", "discarded", "restored", "unconfirmed", "in progress", "failed again")
 PLAN_ROWS = [("20261128T100000Z-4f2a000abc", 10, 2, 0, 1, 0, "-")]
 
 

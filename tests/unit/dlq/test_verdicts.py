@@ -33,7 +33,7 @@ class World:
 
     Attributes:
         seen: what differs from a step that went well, at each moment.
-        counts: how many came back, by plan and group; None where nobody can read that.
+        counts: how many failed again, by plan and group; None where nobody can read that.
     """
 
     seen: dict[str, Any] = field(default_factory=dict)
@@ -105,7 +105,7 @@ EXPIRED = {"now": SENT_AT + 5 * DAY, "seen": {"ages": {SENT_AT + 5 * DAY: 5.0}}}
         (EXPIRED, {}, "may have expired in the main queue"),
         ({"seen": {"uncounted": 1}}, {}, "could not count 1 return"),
         # The counters have expired.
-        ({"counts": {YESTERDAY: {}}}, {}, "nobody counts what came back any more"),
+        ({"counts": {YESTERDAY: {}}}, {}, "nobody counts what failed again any more"),
         # The run was killed while it sent.
         ({}, {"sent_at": None}, "the run that sent it was killed"),
     ],
@@ -181,13 +181,13 @@ def test_too_many_that_came_back_of_an_earlier_plan_stop_the_group_once() -> Non
     world.look(verdicts, LEFT, times=9)
 
     assert verdicts.ready(LEFT) == {}
-    assert [ramp.why for ramp in world.bad] == ["2 of 6 messages came back, 0 may"]
+    assert [ramp.why for ramp in world.bad] == ["2 of 6 messages failed again, 0 allowed"]
     assert verdicts.is_bad("g")
     assert verdicts.why_not(LEFT) == ""
 
 
 def test_run_repeats_no_step_that_it_sent_itself() -> None:
-    """A function that never counts what comes back must not get step after step."""
+    """A function that never counts what fails again must not get step after step."""
     world = World(seen={"uncounted": 1}, counts=NONE_BACK)
     verdicts = world.verdicts(steps=[sent(1)], here={1})
 
@@ -229,7 +229,7 @@ def test_on_fifo_a_return_that_was_allowed_holds_its_plan_and_not_the_next() -> 
 
     assert same.ready(left) == {"new": 1}
     assert same.held_groups() == ["g"]
-    assert same.why_not(left) == "what came back must go first: collect again"
+    assert same.why_not(left) == "what failed again must go first: collect again"
     assert new.ready(left) == {"g": 6, "new": 1}
     assert new.held_groups() == []
 

@@ -1,4 +1,4 @@
-"""What a watch concludes from what came back, and the exit code of that."""
+"""What a watch concludes from what failed again, and the exit code of that."""
 
 import pytest
 

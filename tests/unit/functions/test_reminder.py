@@ -230,7 +230,7 @@ def analyzed(
     earlier_groups = [a_group("g-000000000a")]
     before, _ = after_analysis(GroupMemory(), "r-0", now - timedelta(days=3), earlier_groups)
     state = GroupState(1, resolved_at=now - timedelta(days=1))
-    bad = GroupState(1, "redrive", stopped="3 of 20 messages came back, 0 may", stops=1)
+    bad = GroupState(1, "redrive", stopped="3 of 20 messages failed again, 0 allowed", stops=1)
     said = {**dict.fromkeys(resolved, state), **dict.fromkeys(stopped, bad)}
     memory = replace(before, said=said)
     after, _ = after_analysis(memory, REPORT, now - timedelta(hours=2), groups)
