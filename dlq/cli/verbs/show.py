@@ -42,8 +42,8 @@ _ABOUT = """\
 Shows the history of one dead letter, by the id of any copy: every archived copy, why each was
 parked, and each run that sent or discarded one: who, why, when, where to, and under which new id.
 Of a run, by the id that redrive and restore print: the same, and what failed again since. Of a
-group: what stands at each <*> of its title, and where in their own code consumers failed on its newest
-messages, as they recorded it in the last 14 days, or as logs have it. Bodies and values of
+group: what each <*> of its title stands for, and where in their own code consumers failed on its
+newest messages, as they recorded it in the last 14 days, or as logs have it. Bodies and values of
 attributes are shown only if you ask for them. Changes nothing; needs no Spark.
 
 With --out, the id is that of a group of a plan, or its beginning. Its messages are written as JSON
