@@ -27,7 +27,7 @@ def test_both_metrics_are_published_under_the_queue_s_name_also_where_they_are_0
         assert {one["MetricName"] for one in listed} == {"PendingMessages", "OldestPendingSeconds"}
         for one in listed:
             dimensions = {each["Name"]: each["Value"] for each in one["Dimensions"]}
-            assert dimensions == {"service": "dlq-replay", "MainQueue": "orders"}
+            assert dimensions == {"service": "sqs-dlq-replay", "MainQueue": "orders"}
 
 
 def test_a_metric_that_cannot_be_published_is_no_reason_to_fail(

@@ -164,7 +164,7 @@ def test_limits_are_those_of_all_queues_that_share_the_dlq(
 
 # The lines: CloudWatch's embedded metric format.
 
-DIMENSIONS = {"MainQueue": "orders", "service": "dlq-replay"}
+DIMENSIONS = {"MainQueue": "orders", "service": "sqs-dlq-replay"}
 
 
 def lines_of(measured: Measured) -> list[dict[str, Any]]:

@@ -19,11 +19,11 @@ from dlq_replay.rules.plan import NOT_COUNTED, Failed, Fate, Step, Wait
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
 from dlq_replay.wire.message import Message, SendEntry
 
-SERVICE = "dlq-replay"
+SERVICE = "sqs-dlq-replay"
 NAMESPACE = "DlqReplay"
 MAIN_QUEUE_DIMENSION = "MainQueue"
 SERVICE_DIMENSION = "service"
-"""Every metric has both dimensions: the name of the main queue, and ``dlq-replay``."""
+"""Every metric has both dimensions: the name of the main queue, and ``sqs-dlq-replay``."""
 
 VALUES_PER_LINE = 100
 """EMF's limit for one metric in one line. Further values go into further lines."""
