@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from dlq.archive.messages.message_index import REPORTS
-from dlq.archive.storage.files import open_archive, open_folder
+from dlq.archive.storage.files import Archive, open_archive, open_folder
 from dlq.aws.clients import require_queue, sqs_client
 from dlq.cli.arguments import add_shared, since, whole_number
 from dlq.cli.terminal import print_answer, print_error, print_line, print_table
@@ -34,6 +34,7 @@ from dlq.figures import counted, duration, percent, quantity
 
 if TYPE_CHECKING:
     from dlq.drain.drain import DrainSummary
+    from dlq.engine import Engine
 
 _ABOUT = """\
 Drains the parked queue into the archive, and writes each message durably before it deletes it.
@@ -45,14 +46,13 @@ Titles and differences are printed on a terminal only: elsewhere, as in the log 
 you get group ids and counts. Run it again at any time. docs/analysis.md explains groups and
 differences."""
 
+_DRAIN = "drain"
 _ANALYZE = "analyze"
 _DRAIN_OPTIONS = ("limit", "time_budget_seconds", "tasks", "wait_seconds")
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--only", choices=("drain", _ANALYZE), help="do this part, with its options"
-    )
+    parser.add_argument("--only", choices=(_DRAIN, _ANALYZE), help="do this part, with its options")
 
     drain = parser.add_argument_group("the drain")
     add_shared(drain, "--parked-queue-url", "--limit", "--time-budget-seconds")
@@ -103,11 +103,9 @@ def _make_options(**values: Any) -> dict[str, Any]:  # noqa: ANN401 - argparse's
 
 
 def _run(values: dict[str, Any]) -> int:
-    from dlq.archive.messages.message_store import message_files, require_drains
-    from dlq.cli.engines import engine_for, streaming_engine
+    from dlq.archive.messages.message_store import message_files
     from dlq.drain.drain import DrainRequest, drain
     from dlq.explain.analyze import AnalysisRequest, analyze, load_policy
-    from dlq.inspect.sizes import size_of_pending
 
     only = values.pop("only")
     url = values.pop("parked_queue_url")
@@ -120,17 +118,9 @@ def _run(values: dict[str, Any]) -> int:
         if value is not None:
             drain_options[name] = value
 
-    if only != "drain":
+    if only != _DRAIN:
         _check_analysis(values, policy, sha256)
-    if only == _ANALYZE:
-        require_drains(archive)
-        engine = engine_for("collect", lambda: size_of_pending(archive))
-    else:
-        waiting = require_queue("--parked-queue-url", url, sqs_client).counts.visible
-        if only == "drain":
-            engine = streaming_engine("collect")
-        else:
-            engine = engine_for("collect", lambda: size_of_pending(archive).plus(waiting))
+    engine = _engine_for_part(archive, only, url)
     # Only an engine can check all of its conditions.
     rules = load_policy(engine, policy, sha256) if policy else None
 
@@ -145,16 +135,45 @@ def _run(values: dict[str, Any]) -> int:
             findings = analyze(engine, archive, request, progress=progress_here())
     finally:
         # Whatever ends the analysis, the answer says what was drained.
-        if drained or findings:
-            fields = findings and analysis_fields(findings)
-            answer = {"drained": drained and asdict(drained), "findings": fields}
-            print_answer(answer, lambda: print_collected(drained, findings))
-        for fault in drained.stopped_by if drained else ():
-            print_error(
-                f"the drain stopped early: {fault}; what is not archived is still in the queue, "
-                "run the same command again"
-            )
+        _answer(drained, findings)
     return BAD_INPUT if drained and drained.stopped_by else DONE
+
+
+def _engine_for_part(archive: Archive, only: str | None, url: str) -> "Engine":
+    """Return the engine for what is to be done: *only* one part, or both.
+
+    Raises:
+        InputError: there is nothing to analyze, no such queue, or no such engine.
+    """
+    from dlq.archive.messages.message_store import require_drains
+    from dlq.cli.engines import engine_for, streaming_engine
+    from dlq.inspect.sizes import size_of_pending
+
+    if only == _ANALYZE:
+        require_drains(archive)
+        return engine_for("collect", lambda: size_of_pending(archive))
+
+    waiting = require_queue("--parked-queue-url", url, sqs_client).counts.visible
+    if only == _DRAIN:
+        return streaming_engine("collect")
+    return engine_for("collect", lambda: size_of_pending(archive).plus(waiting))
+
+
+def _answer(drained: "DrainSummary | None", findings: Findings | None) -> None:
+    """Print the answer, and why the drain stopped early, if it did."""
+    if drained or findings:
+        answer = {
+            "drained": drained and asdict(drained),
+            "findings": findings and analysis_fields(findings),
+        }
+        print_answer(answer, lambda: print_collected(drained, findings))
+    if drained is None:
+        return
+    for fault in drained.stopped_by:
+        print_error(
+            f"the drain stopped early: {fault}; what is not archived is still in the queue, "
+            "run the same command again"
+        )
 
 
 def _check_analysis(values: Mapping[str, Any], policy: str | None, sha256: str | None) -> None:
