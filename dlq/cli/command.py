@@ -171,7 +171,7 @@ def load(name: str) -> Verb:
         from dlq.cli.verbs.trigger import VERBS
 
         return VERBS[name]
-    return running.load(name, "dlq.cli.verbs" if name in _OWN else running.PACKAGE)
+    return running.load(name)
 
 
 def _overview(*, has_arguments: bool) -> argparse.ArgumentParser:

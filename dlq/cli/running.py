@@ -242,9 +242,9 @@ def parse(argv: list[str]) -> Command:
     return Command.of(name, load(name), values)
 
 
-def load(name: str, package: str = PACKAGE) -> Verb:
+def load(name: str) -> Verb:
     """Return the verb of its module. Neither this nor its help needs pyspark; running it may."""
-    verb: Verb = import_module(f"{package}.{name}").VERB
+    verb: Verb = import_module(f"{PACKAGE}.{name}").VERB
     return verb
 
 

@@ -1,4 +1,4 @@
-"""The verb ``analyze``: pending messages, grouped by failure; a report and a plan."""
+"""The analysis of ``collect`` and ``run``: groups pending messages; writes a report and a plan."""
 
 import time
 from collections import defaultdict
@@ -63,10 +63,10 @@ from dlq.report.page import render_page
 from dlq.sql.allowed import WHERE, check_sql, named_columns
 
 _GROUPS_WITH_ALL_SAMPLES = 100
-"""Of smaller groups one message is shown: a report must not grow without bound."""
+"""All samples are kept of so many groups, the largest; of each other group one."""
 
 _WHEN = "when"
-"""Where the condition of a rule comes from."""
+"""The key of a rule that has its condition, for errors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,10 +102,11 @@ class AnalysisRequest:
         if self.since is None:
             return self.where
 
-        time = self.since.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ")
-        recent = f"sent_at >= timestamp '{time}Z'"
+        since = self.since.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ")
+        recent = f"sent_at >= timestamp '{since}Z'"
         if self.where is None:
             return recent
+        # A comment would hide the bracket.
         end_of_comment = "\n" if "--" in self.where else ""
         return f"{recent} AND ({self.where}{end_of_comment})"
 
@@ -126,8 +127,8 @@ def analyze(
     reports = open_folder(request.out or f"{archive.root}/{REPORTS}/{plan_id}")
     reports.check_writable()
 
-    # From before the first message is read until the report is written: an erase comes before, and
-    # nothing is read, or after, and finds the report.
+    # Held from before the first read until the report is written. So an erase ends before anything
+    # is read, or begins after the report is there, and finds it.
     holder = LockHolder(plan_id, LockUse.ANALYZE, "an analysis", actor())
     with archive_lock(archive, holder, progress=progress) as lock:
         drains = require_drains(archive)
@@ -420,7 +421,7 @@ def _write(
 def load_policy(engine: Engine | None, location: str, sha256: str | None = None) -> Policy:
     """Read a policy's file, on disk or on S3, and check all of it; *sha256* as ``read_policy``.
 
-    Without *engine* of its conditions only what ``check_sql`` finds is found.
+    Without an *engine* its conditions get only the checks of ``check_sql``.
 
     Raises:
         InputError: there is no such file, or it has faults; all are named with their places.

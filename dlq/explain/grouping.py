@@ -38,19 +38,25 @@ MANY_VALUES = 50
 """This number is data where each value is rare, though several messages may share it."""
 
 _OWN_MESSAGES = 2
+"""A value of so few messages is theirs alone."""
+
 _RARE_SHARE = 0.05
+"""A value of a smaller share of the messages is rare."""
+
 _CODE_SHARE = 0.05
 """If this share of the values looks like names of code, all of them count as such names."""
 
 LISTED_GROUPS = 1_000
+"""Groups in a report, at most; the messages of all others are in ``OTHERS``."""
+
 TABLE_GROUPS = 10_000
 """Patterns in the table, at most. Beyond that, a new text is in ``OTHERS``."""
 
 ERROR = "error|"
 """Start of the key of a recorded error without a code; behind it are type and masked text."""
 
-CODE = "code|"
-"""Start of the key of one with a code; behind it is the title: ``TYPE (CODE)``."""
+ERROR_CODE = "code|"
+"""Start of the key of one with a code; behind it is the title: ``TYPE (ERROR_CODE)``."""
 
 _MATCHED_CHARACTERS = 1_024
 _ANY = "*"
@@ -58,7 +64,7 @@ _ANY = "*"
 _MASK = "-"
 _WORD = "w"
 _NAME = "q"
-_CODE = "c"
+_IDENTIFIER = "c"
 """A digest begins with one of these: the kind of the word."""
 
 _SEPARATORS = re.compile(
@@ -72,10 +78,10 @@ _SEPARATORS = re.compile(
 )
 _MASKS = re.compile(r"[^\w<>]*(?:(?:<[a-z]{1,5}>|\*{3})[^\w<>]*)+")
 _GLUED = re.compile(r"[\u0e00-\u0e7f\u3041-\u30ff\u3400-\u9fff]{6,}")
-"""As long as no word is in a script without blanks: a part of a sentence."""
+"""So many characters of a script without blanks may be part of a sentence."""
 
 _MOST_WORDS = 24
-"""Of longer texts only words side by side are looked at in pairs."""
+"""In longer texts two differing words count together only if they are neighbours."""
 
 _Key = TypeVar("_Key")
 Pattern = tuple[str, ...]
@@ -215,7 +221,7 @@ def _group_ids(
     ids = {}
     for key in keys:
         if key in titles:
-            ids[key] = group_id_of(f"{CODE}{titles[key]}")
+            ids[key] = group_id_of(f"{ERROR_CODE}{titles[key]}")
         elif key in ranks:
             ids[key] = table[ranks[key]].group_id
         else:
@@ -304,7 +310,7 @@ def _made(
 
     age = _positions(oldest)
     new_starts = {pattern[0] for pattern in new}
-    for members in _merged(sizes, new_starts):
+    for members in _split_into_failures(sizes, new_starts):
         keys = []
         messages = 0
         elders_of_members = []
@@ -472,7 +478,7 @@ def _kind(text: str) -> str:
     if _MASKS.fullmatch(text):
         return _MASK
     if looks_like_code(text):
-        return _CODE
+        return _IDENTIFIER
     bare = text.strip(".!?")
     if QUOTED.fullmatch(bare) or is_login(bare) or _GLUED.fullmatch(bare):
         return _NAME
@@ -500,7 +506,7 @@ def data_values(values: Mapping[str, int], *, has_context: bool = True) -> froze
     codes = 0
     words = {}
     for value in values.keys() - masks:
-        if value[0] == _CODE:
+        if value[0] == _IDENTIFIER:
             codes += 1
         else:
             words[value] = values[value]
@@ -553,8 +559,8 @@ def _fitting(
                 yield key, ranks[fitting]
 
 
-def _merged(sizes: Mapping[Pattern, int], starts: Collection[str]) -> Iterator[list[Pattern]]:
-    """Yield each set of patterns that are one failure.
+    """Split patterns where words tell failures apart; yield the patterns of each failure.
+    """Split patterns at each position whose words tell failures apart; yield those of one failure.
 
     *sizes* has the messages of each. Only patterns that begin with one of *starts* are looked at.
     """
@@ -573,7 +579,7 @@ def _merged(sizes: Mapping[Pattern, int], starts: Collection[str]) -> Iterator[l
                 counter[digest] += sizes[pattern]
             values.append(counter)
 
-        split = _splits_at(values)
+        split = _split_position(values)
         if split is None:
             yield members
             continue
@@ -585,7 +591,7 @@ def _merged(sizes: Mapping[Pattern, int], starts: Collection[str]) -> Iterator[l
         pending += parts.values()
 
 
-def _splits_at(values: Sequence[Counter[str]]) -> tuple[int, frozenset[str]] | None:
+def _split_position(values: Sequence[Counter[str]]) -> tuple[int, frozenset[str]] | None:
     """Return a position whose values are not all data, and those that are; None if there is none.
 
     *values* has the messages of each value, for each position. Where more words differ than are

@@ -1,11 +1,11 @@
 """A redrive by ramp: step after step to one destination, each judged before the next.
 
-The run's own tasks send a step, and its messages stand in the ledger like any other. What a run has
-not finished, the next one goes on with: the records of the steps say where it was, also for a group
-of a later plan.
+The run's own tasks send a step, and its messages stand in the ledger like any other. The records of
+the steps say how far a group is, so the next run, also one of a later plan, goes on where this one
+ended.
 
-While a run waits for a verdict it does not hold the archive lock. Whoever takes it meanwhile to act
-closes this run: then it ends, and the next one goes on.
+While a run waits for a verdict it does not hold the archive lock. Another run that takes the lock
+marks this one as closed: then it ends, and the next one goes on.
 """
 
 from collections import Counter
@@ -94,12 +94,12 @@ class Ramp:
 
     Attributes:
         runner: gives its archive lock back while the ramp waits for a verdict.
-        probe: looks at the destination, and at what fails again of it.
-        work: of this destination's messages that make work, how many of each group.
+        probe: measures the destination, and how much of it fails again.
+        work: how many messages of each group this run sends there, or discards.
         limit: of the circuit breaker, as the ramp begins.
         memory: what was known of the groups when the run began.
         watch: sees whether the failure table can be read.
-        uncounted: the groups whose counters this run has made.
+        uncounted: the groups that had no counters until this run made them.
     """
 
     runner: TaskRunner
@@ -110,12 +110,14 @@ class Ramp:
     watch: TableWatch
     uncounted: Collection[str] = ()
     _left: Counter[str] = field(default_factory=Counter)
-    """By group id, how many messages this run has to send that it has found in no step yet."""
+    """By group id, how many messages this run has to send, beside those of the steps so far."""
     _taken: list[pa.Table] = field(default_factory=list)
     """The messages of the steps that this run has begun to send."""
     _blocked: dict[str, Collection[str]] = field(default_factory=dict)
-    """Of which groups nothing could be drawn since the last step, and which were held then."""
+    """Groups of which no message could be drawn, each with the groups that were held then: it is
+    tried again when those are others."""
     _tallies: list[Tally] = field(default_factory=list)
+    """What became of the messages of the steps that this run has sent."""
     _counts: dict[str, int] = field(default_factory=dict)
     """How many messages of each group of the plan failed again, as read last."""
 
@@ -151,7 +153,7 @@ class Ramp:
         )
 
     def send(self) -> Sent:
-        """Record what is not sent; send step after step, until nothing more may go in this run."""
+        """Record the discards; send step after step, until nothing more may go in this run."""
         sends: list[Tally] = []
         others: list[Tally] = []
         for tally in self.work:
@@ -174,7 +176,7 @@ class Ramp:
         return Sent(tallies, stopped_by, tuple(self._verdicts.groups.values()))
 
     def _send_steps(self, sends: Sequence[Tally]) -> Stop | None:
-        """Send steps while a group may have one; return what ended that before, else None.
+        """Send steps while a group may have one; return what cut that short, else None.
 
         Each round does one thing, by what the archive says of the steps so far:
 
@@ -218,7 +220,7 @@ class Ramp:
     def _note_returns(self) -> None:
         """Write down what failed again by now, for those who look later."""
         if self._counts:
-            # For people alone: what was sent must be answered.
+            # Only people read it: its failure must not hide the answer.
             with suppress(ArchiveError):
                 now = self._verdicts.now_seconds()
                 self.steps.note_returns(LastCount(now, self._counts))
@@ -398,6 +400,7 @@ class Ramp:
             if tally.disposition == Disposition.SEND:
                 work.append(tally)
                 self._left[tally.group_id] -= tally.count
+        # Groups of which nothing is left go.
         self._left = +self._left
 
         # A copy: a thread reads it meanwhile.

@@ -1,7 +1,7 @@
-"""The open set: which messages are pending, read without reading what is decided.
+"""The open set: which messages are pending, without opening the files of what is decided.
 
 ``ledger/open.parquet`` is a cache. It has a row for each message that is not decided by the runs
-that it covers: the message's id, the path of its file, and the ``Entry`` that holds. Its metadata
+that it covers: the message's id, the path of its file, and the winning ``Entry``. Its metadata
 name what it covers:
 
 * the drains, each with a digest of the names of its files;
@@ -18,7 +18,8 @@ results are read. It has ids and paths, and no content.
 
 Nothing here compares times of two machines: their clocks differ, and ids have times of such clocks.
 SQS may deliver a message again that was decided long ago, and a drain brings it again. Both copies
-have the same SentTimestamp, and each claim says between which SentTimestamps its messages are.
+have the same SentTimestamp, and each claim says between which SentTimestamps its messages are:
+SQS alone wrote these, so they may be compared.
 
 An analysis also stores which result files it has read, and what they say of pending messages:
 ``ledger/plan_id=PLAN/known.parquet``, in the same form. For the messages of its plan these files
@@ -87,11 +88,11 @@ SentSpan = tuple[str, str] | None
 
 @dataclass(frozen=True, slots=True)
 class ResultSpan:
-    """Limits of the messages of a result file, to leave files closed that cannot have a message.
+    """Limits of the messages of a result file, so that a file that lacks a message is not opened.
 
     Attributes:
         last_time: the greatest time of its results; ISO 8601, UTC.
-        sent: of its messages.
+        sent: the SentTimestamps of its messages.
     """
 
     last_time: str
@@ -148,7 +149,7 @@ class Messages:
 
     Attributes:
         open_set: covers every run whose claims all have results.
-        entries: of each of its rows, the entry that holds by all runs.
+        entries: of each row of *open_set*, the entry that wins over all runs.
     """
 
     open_set: OpenSet
@@ -305,8 +306,8 @@ def _covered_drains(
 ) -> set[str]:
     """Return the drains whose rows and counts in *base* are still right.
 
-    Left out are the *reopened* drains, those whose files changed, and those with a message that a
-    claim names and that has no row: it is in the stored counts, and the claim may change its state.
+    Left out are the *reopened* drains, those whose files changed, and those of a message that a new
+    claim names and that has no row: the stored counts have it, and the claim may change its state.
     """
     drains = set()
     for drain_id, digest in base.drains.items():

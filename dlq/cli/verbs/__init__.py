@@ -1,9 +1,6 @@
-"""The verbs that are not the Spark job's.
+"""All verbs: each has a module, which defines it as ``VERB``; ``trigger`` has two.
 
-Each has a module, which defines it as ``VERB``; ``trigger`` has two.
-
-The options of a verb are an ``argparse.Namespace``: the values of its arguments, ``stack`` (a name
-or None) and ``session`` (of boto3).
+Verbs of the stack also get ``stack`` (a name or None) and ``session`` (of boto3).
 """
 
 import sys

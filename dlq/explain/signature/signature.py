@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from dlq.explain.grouping import CODE, ERROR, group_id_of
+from dlq.explain.grouping import ERROR_CODE, ERROR, group_id_of
 from dlq.explain.signature.kinds import kind_words
 from dlq.explain.signature.names import mask_ids, mask_name, mask_names, mask_words
 from dlq.explain.signature.payload import (
@@ -130,7 +130,7 @@ def signature_of(
     """
     if error_code:
         title = f"{error_type or _UNKNOWN_ERROR} ({error_code})"
-        return Signature(f"{CODE}{title}", title, title)
+        return Signature(f"{ERROR_CODE}{title}", title, title)
     if has_error(error_type, error_message):
         return _error_signature(error_type, error_message, error_place or "")
     reason = parked_reason or PARKED_BY_SQS
