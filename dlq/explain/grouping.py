@@ -558,9 +558,7 @@ def _fitting(
             if fitting in ranks:
                 yield key, ranks[fitting]
 
-
     """Split patterns where words tell failures apart; yield the patterns of each failure.
-    """Split patterns at each position whose words tell failures apart; yield those of one failure.
 
     *sizes* has the messages of each. Only patterns that begin with one of *starts* are looked at.
     """

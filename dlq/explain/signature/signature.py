@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from dlq.explain.grouping import ERROR_CODE, ERROR, group_id_of
+from dlq.explain.grouping import ERROR, ERROR_CODE, group_id_of
 from dlq.explain.signature.kinds import kind_words
 from dlq.explain.signature.names import mask_ids, mask_name, mask_names, mask_words
 from dlq.explain.signature.payload import (
