@@ -558,6 +558,10 @@ def _fitting(
             if fitting in ranks:
                 yield key, ranks[fitting]
 
+
+def _split_into_failures(
+    sizes: Mapping[Pattern, int], starts: Collection[str]
+) -> Iterator[list[Pattern]]:
     """Split patterns where words tell failures apart; yield the patterns of each failure.
 
     *sizes* has the messages of each. Only patterns that begin with one of *starts* are looked at.
