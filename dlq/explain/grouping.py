@@ -56,7 +56,7 @@ ERROR = "error|"
 """Start of the key of a recorded error without a code; behind it are type and masked text."""
 
 ERROR_CODE = "code|"
-"""Start of the key of one with a code; behind it is the title: ``TYPE (ERROR_CODE)``."""
+"""Start of the key of one with a code; behind it is the title: ``TYPE (CODE)``."""
 
 _MATCHED_CHARACTERS = 1_024
 _ANY = "*"
