@@ -60,8 +60,8 @@ def test_what_is_printed_into_a_pipe_has_every_column(capsys: pytest.CaptureFixt
         "count",
         "pending",
         "sent",
-        "came",
-        "back",
+        "failed",
+        "again",
         "status",
         "action",
     ]
