@@ -174,7 +174,7 @@ def costs() -> Lines:
 for the hours in which they are written: nothing without dead letters |
 | the circuit breaker of a main queue | at most **{dollars(MINUTES * reads * METRIC_READ)}** a \
 month: {MINUTES:,} reads of its metrics, one in each minute of an hour in which \
-{rules.least_returns} messages came back, as where some always fail, or while there is a limit; \
+{rules.least_returns} messages failed again, as where some always fail, or while there is a limit; \
 otherwise nothing |
 | a million replays | **{dollars(batched)}** if messages arrive in full batches, \
 **{dollars(single)}** if one by one |
