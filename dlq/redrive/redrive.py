@@ -105,11 +105,12 @@ def redrive(
 
 def _stopped_notes(resolved: ResolvedPlan, memory: GroupMemory) -> list[str]:
     """Return a sentence for each group that somebody, or a ramp, has stopped."""
-    stopped_ids: set[str] = set()
+    # In the plan's order, each once: a repeated dry run says the same.
+    notes: dict[str, str] = {}
     for tally in resolved.planned:
         if tally.disposition == Disposition.STOPPED:
-            stopped_ids.add(tally.group_id)
-    return [stopped_note(group_id, memory.stopped[group_id]) for group_id in stopped_ids]
+            notes[tally.group_id] = stopped_note(tally.group_id, memory.stopped[tally.group_id])
+    return list(notes.values())
 
 
 def _dry_run(engine: Engine, run: RedriveRun, resolved: ResolvedPlan) -> RedriveSummary:

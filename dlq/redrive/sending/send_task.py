@@ -69,9 +69,6 @@ TASK = "task"
 """A column: which task sends a row, counted from 0."""
 
 _PROGRESS_SECONDS = 2.0
-_LIMIT_SECONDS = 10.0
-"""How often a task reads the circuit breaker's limit."""
-
 _CALLS_SECONDS = 630.0
 """How long after its claim calls of a chunk may begin, however often SQS throttles them."""
 
@@ -315,7 +312,10 @@ class ChunkSender:
                 return result(Disposition.UNCONFIRMED, detail=cause)
             case NotSent():
                 return result(Disposition.FAILED, detail=Disposition.NOT_REACHED)
-        return result(Disposition.DISCARDED)
+        if item.disposition == Disposition.DISCARD:
+            return result(Disposition.DISCARDED)
+        # Each send has an answer. A message without one must not count as decided.
+        return result(Disposition.UNCONFIRMED, detail="no answer")
 
     def _is_closing(self) -> bool:
         """Return whether another run closes this one, and may have missed the claim made just now.

@@ -128,6 +128,15 @@ def words(settled: Iterable[Sequence[Settled]]) -> list[str]:
     return [str(one.disposition) for part in settled for one in part]
 
 
+def test_a_message_without_an_answer_never_counts_as_decided(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dlq.redrive.sending.send_task.send_groups", lambda *_: {})
+    items = [item("m-1"), item("m-2", disposition=Disposition.DISCARD)]
+
+    assert bench.settle(FakeQueue(), items) == ["unconfirmed", "discarded"]
+
+
 def refusing(message_id: str, answer: SendResult = REFUSED) -> FakeQueue:
     return FakeQueue(refuses={f"body of {message_id}": answer})
 
