@@ -94,7 +94,7 @@ def test_each_page_fits_and_is_accessible(browser: Browser, tmp_path: Path) -> N
             page = it.go(path)
             if path.endswith("/edit"):
                 page.get_by_label("JSON Patch").fill(NEW_ZIP)
-                expect(page.locator(".difference ins").first).to_be_visible()
+                expect(page.locator(".patch ins").first).to_be_visible()
             assert_fits_and_is_accessible(page, WIDTHS)
         failed = [message for message in it.messages if "422" not in message]
         assert (failed, it.requests, it.dialogs) == ([], [], [])
@@ -157,7 +157,7 @@ def test_an_edit_is_made_and_seen_while_it_is_typed(browser: Browser, tmp_path: 
         expect(page.get_by_role("alert").filter(has_text="the text")).to_be_visible()
 
         typed.fill(NEW_ZIP)
-        expect(page.locator(".difference ins").first).to_contain_text('"10115"')
+        expect(page.locator(".patch ins").first).to_contain_text('"10115"')
 
         secret = '{"op": "replace", "path": "/password", "value": "new secret"}'
         typed.fill(f"{NEW_ZIP[:-1]}, {secret}]")
