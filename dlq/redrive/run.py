@@ -66,8 +66,8 @@ class Run:
         """Yield the archive lock, held until the block ends; None for a dry run.
 
         A run that sends what is unconfirmed first waits for the tasks of the runs that it has
-        closed,
-        for the life of the lock: by then those that are at work have ended and written results.
+        closed, for the life of the lock: by then those that are at work have ended and written
+        results.
         *progress* says whom the run waits for, and how long.
 
         Raises:

@@ -22,9 +22,8 @@ that has lost the lock and has not noticed yet:
 So a claim that may send was made before the marker, and is in that list. No clock decides.
 
 A claim without a result is *in progress* until its run is closed, and *unconfirmed* from then on.
-It is never
-free: a task may have been frozen before its call, and wake hours later. An unconfirmed message is
-sent again only if a person decides so.
+It is never free: a task may have been frozen before its call, and wake hours later. An unconfirmed
+message is sent again only if a person decides so.
 
 ``ledger/runs/<plan>/`` lists the runs, so that no reader lists claims to find them. A run looks for
 ``sealed`` after it has written its record. The process that seals the plan lists the runs after

@@ -21,8 +21,7 @@ Of several attempts one holds:
 
 Without any attempt the message is ``PENDING``. So a message that was sent once stays sent. A
 discard settles an unconfirmed message, and a later restore without an answer makes it unconfirmed
-again. A
-refused attempt leaves it unconfirmed: an earlier one may have arrived.
+again. A refused attempt leaves it unconfirmed: an earlier one may have arrived.
 
 ``states_of`` is the pure form of these rules, ``strongest`` the form in Arrow. Both take the
 greatest ``Entry``. ``open_set`` stores it for the next reader.

@@ -484,8 +484,7 @@ def has_unknown_sends(archive: Archive) -> bool:
     """Return whether a message is unconfirmed because no result of its claim was written.
 
     A task may still be at work on it, or have been killed. Other messages are unconfirmed because
-    SQS
-    gave no answer: no task is at work on those.
+    SQS gave no answer: no task is at work on those.
     """
     paths, open_attempts = ledger_files(archive)
     # All claims of a file that the open set covers have results.

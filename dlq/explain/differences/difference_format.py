@@ -3,10 +3,9 @@
 A masked value appears neither in the difference nor in its condition.
 
 The condition selects the messages that have the difference. A test compares it with the features.
-It is
-empty for what SQL expresses badly: a key that contains an id, a body in base64, what elements of an
-array lack. It is exact where a place in the payload is always an object, or always an array, or
-always a text that holds JSON, or never a number beside a text that looks like one; and where no
+It is empty for what SQL expresses badly: a key that contains an id, a body in base64, what elements
+of an array lack. It is exact where a place in the payload is always an object, or always an array,
+or always a text that holds JSON, or never a number beside a text that looks like one; and where no
 object has a key twice.
 """
 

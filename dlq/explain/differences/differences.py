@@ -213,8 +213,7 @@ class _Search:
 
         A shape implies its *bound* predicates, so those of a group that is known by its shape are
         compared with similar shapes only, and count less. That a field is present is not a
-        difference at
-        all: the group's title lists the fields.
+        difference at all: the group's title lists the fields.
         """
         alike = self._alike()
         everybody = self._context.comparisons.all(self._group)
