@@ -150,7 +150,7 @@ def _slices(rows: pa.Table, starts: Numbers, least_rows: int) -> Iterator[pa.Tab
 
 @dataclass(frozen=True, slots=True)
 class TaskRunner:
-    """Runs the sends of one run, which ``begin`` has recorded.
+    """Runs the sends of one run, which ``begin_run`` has recorded.
 
     Attributes:
         written: what the run does with each message.
@@ -452,7 +452,7 @@ def look_until(
     return Stop(StopCause.INTERRUPTED) if is_stopping.is_set() else None
 
 
-def known_limit(
+def wait_for_limit(
     watch: TableWatch, every_seconds: float, deadline: Deadline
 ) -> tuple[Limit, Stop | None]:
     """Read the limit of a destination until it is known, as far as it must be known.
@@ -470,7 +470,7 @@ def known_limit(
     return limit, stopped_by or watch.lost() or waiting_for(limit)
 
 
-def begin(
+def begin_run(
     engine: Engine,
     run: Run,
     resolved: ResolvedPlan,
@@ -502,7 +502,7 @@ def begin(
         destinations=[*resolved.work],
         policy_sha256=run.policy_sha256,
     )
-    probe = recorded(run, record, lock)
+    probe = record_and_fence(run, record, lock)
     _record_edits(run, record)
 
     # An engine may run a task again. From the ledger alone it would then decide once more.
@@ -519,7 +519,7 @@ def begin(
     )
 
 
-def recorded(run: Run, record: RunRecord, lock: ArchiveLock | None) -> Probe:
+def record_and_fence(run: Run, record: RunRecord, lock: ArchiveLock | None) -> Probe:
     """Write the record of the run; return what each task looks for before it sends.
 
     Raises:
@@ -547,7 +547,7 @@ def _record_edits(run: Run, record: RunRecord) -> None:
         run.archive.create(path, json.dumps(content).encode())
 
 
-def end(
+def end_run(
     runner: TaskRunner,
     groups: Sequence[PlannedGroup],
     resolved: ResolvedPlan,

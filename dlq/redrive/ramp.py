@@ -58,8 +58,8 @@ from dlq.plan.ramp import (
 )
 from dlq.redrive.execution import (
     TaskRunner,
-    known_limit,
     look_until,
+    wait_for_limit,
     write_rows,
 )
 from dlq.redrive.readings import Probe
@@ -388,7 +388,7 @@ class Ramp:
 
     def _execute(self, step: Step) -> Stop | None:
         """Send what is left of the last step, and write down that it is sent; else return why."""
-        limit, stop = known_limit(self.watch, self._look_seconds, self.runner.deadline)
+        limit, stop = wait_for_limit(self.watch, self._look_seconds, self.runner.deadline)
         if stop:
             return stop
         rows = self._rows(step)

@@ -27,7 +27,7 @@ from dlq.figures import counted
 from dlq.ids.columns import have_disposition
 from dlq.plan.ramp import LOOKS_A_MINUTE, Forecast, step_sizes
 from dlq.progress import Progress, silent
-from dlq.redrive.execution import TaskRunner, begin, end, known_limit
+from dlq.redrive.execution import TaskRunner, begin_run, end_run, wait_for_limit
 from dlq.redrive.ramp import Ramp
 from dlq.redrive.readings import begin_counters, unread_limits
 from dlq.redrive.resolving.archived_rows import read_archived
@@ -37,13 +37,13 @@ from dlq.redrive.run import RedriveRun
 from dlq.redrive.sending.stop_signals import Clock, Deadline, TableWatch
 from dlq.redrive.stopped_plan import stopped_note
 from dlq.redrive.summary import RedriveSummary, Sent, Tally
-from dlq.redrive.totals import first_cause, not_reached, summarize
+from dlq.redrive.totals import first_stop, not_reached, summarize
 from dlq_replay.aws.sqs import describe
 from dlq_replay.wire.addresses import QueueAddress
 
 _CLOCK = Clock()
 
-_SAMPLED = 100
+_POINTER_SAMPLE = 100
 """So many messages are looked at for pointers to S3."""
 
 
@@ -69,6 +69,7 @@ def redrive(
     """
     deadline = Deadline.after(run.request.time_budget_seconds, clock)
     if run.editor.attribute_sql:
+        # Read before without an engine, which alone knows the types.
         run.plan_file.plan(engine.attribute_fault)
     memory = read_memory(run.archive)
     # Locked before the plan is resolved: what another plan decides after that would not be seen.
@@ -84,7 +85,7 @@ def redrive(
         for note in unwatched:
             announce(note)
 
-        runner = begin(
+        runner = begin_run(
             engine,
             run,
             resolved,
@@ -95,7 +96,7 @@ def redrive(
         )
         sender = _DestinationSender(runner, run, memory, uncounted)
         sent = sender.send_all(resolved.work)
-        summary = end(runner, run.plan.groups, resolved, sent)
+        summary = end_run(runner, run.plan.groups, resolved, sent)
     return replace(
         summary,
         notes=(*notes, *unwatched, *summary.notes),
@@ -176,8 +177,8 @@ class _DestinationSender:
         is_limited = {url: bool(read_limit(table, url).sentence) for url in work}
         sent: dict[str, Sent] = {}
         for url in sorted(work, key=lambda url: (is_limited[url], url)):
-            cause = first_cause(sent.values())
-            if cause and not cause.cause.stops_one_destination:
+            stop = first_stop(sent.values())
+            if stop and not stop.cause.stops_one_destination:
                 sent[url] = Sent(tuple(not_reached(work[url])))
             else:
                 sent[url] = self._send(url, work[url])
@@ -191,7 +192,7 @@ class _DestinationSender:
         patience_seconds = None if request.goes_at_once else request.minute_seconds
         read = partial(read_limit, request.failure_table, url)
         watch = TableWatch(read, deadline.clock.now_seconds, patience_seconds)
-        limit, stop = known_limit(watch, request.minute_seconds / LOOKS_A_MINUTE, deadline)
+        limit, stop = wait_for_limit(watch, request.minute_seconds / LOOKS_A_MINUTE, deadline)
         if stop:
             return Sent(tuple(not_reached(work)), stop)
 
@@ -222,7 +223,7 @@ def _pointer_notes(archive: Archive, dispositions: pa.Table, bucket: str | None)
     """
     to_send = np.flatnonzero(have_disposition(dispositions, [Disposition.SEND]))
     # The same ones each time, so that a repeated dry run says the same.
-    sample = np.random.default_rng(0).permutation(to_send)[:_SAMPLED]
+    sample = np.random.default_rng(0).permutation(to_send)[:_POINTER_SAMPLE]
     messages = dispositions.select(["message_id", FILE]).take(pa.array(np.sort(sample)))
     columns = ("message_id", "body", "attributes")
     rows = read_archived(archive, messages, columns, lambda table: table)

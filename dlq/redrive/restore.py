@@ -30,7 +30,7 @@ from dlq.ids.order import (
 from dlq.ids.origins import Queues
 from dlq.plan.plan import Action, PlannedGroup
 from dlq.progress import Progress, silent
-from dlq.redrive.execution import begin, end
+from dlq.redrive.execution import begin_run, end_run
 from dlq.redrive.request import RestoreRequest
 from dlq.redrive.resolving.resolve import (
     read_rows,
@@ -77,7 +77,7 @@ def restore(
         if not request.execute:
             return summarize(run, groups, resolved)
 
-        runner = begin(
+        runner = begin_run(
             engine,
             run,
             resolved,
@@ -88,7 +88,7 @@ def restore(
         )
         context = runner.context(url)
         sent = runner.execute(runner.written, resolved.planned, context, "restore")
-        return end(runner, groups, resolved, {url: sent})
+        return end_run(runner, groups, resolved, {url: sent})
 
 
 def check_restore(archive: Archive, request: RestoreRequest) -> None:

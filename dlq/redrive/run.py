@@ -29,8 +29,8 @@ from dlq.redrive.resolving.queues import find_queues
 from dlq.sql.allowed import check_sql
 
 _CLOCK = LockClock()
-_LOOKS = 60
-"""How often a run that waits looks at the time."""
+_LOOKS_A_WAIT = 60
+"""How often a run looks at the time during one wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,7 @@ class Run:
         holder = LockHolder(self.run_id, LockUse.SEND, f"plan {self.plan_id}", self.who)
         seconds = self.request.lock_seconds
         with archive_lock(self.archive, holder, seconds, clock, progress) as lock:
+            # Taking the lock has closed all runs that had not ended.
             closed_at = clock.steady_seconds()
             if self.request.unconfirmed == "send" and has_unknown_sends(self.archive):
                 _wait(closed_at + seconds, clock, progress)
@@ -169,4 +170,4 @@ def _wait(until: float, clock: LockClock, progress: Progress) -> None:
 
     with progress("waiting", status):
         while clock.steady_seconds() < until:
-            clock.sleep(seconds / _LOOKS)
+            clock.sleep(seconds / _LOOKS_A_WAIT)

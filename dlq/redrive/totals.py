@@ -37,14 +37,14 @@ def summarize(
         destinations=destinations or {run.destination: 0},
         groups=_group_outcomes(groups, (*_settled_before(resolved.planned), *outcomes)),
         problems=_problems((*resolved.hindered, *outcomes)),
-        stopped_by=first_cause(sent.values()),
+        stopped_by=first_stop(sent.values()),
         ramp=ramp,
         max_rate=run.request.max_rate,
     )
 
 
-def first_cause(sent: Iterable[Sent]) -> Stop | None:
-    """Return the most important of the causes that stopped these; None if nothing did."""
+def first_stop(sent: Iterable[Sent]) -> Stop | None:
+    """Return the most important reason for which these stopped; None if nothing stopped them."""
     return foremost(there.stopped_by for there in sent if there.stopped_by)
 
 

@@ -12,7 +12,7 @@ from dlq.archive.ledger.run_results import write_result_files
 from dlq.archive.lock import LockClock
 from dlq.archive.storage.files import Archive, open_archive
 from dlq.errors import ArchiveError, BusyError
-from dlq.redrive.execution import recorded
+from dlq.redrive.execution import record_and_fence
 from dlq.redrive.request import RedriveRequest
 from dlq.redrive.run import Run
 from local_sqs.clock import VirtualClock
@@ -104,9 +104,9 @@ def test_run_that_lost_the_lock_before_its_record_was_there_makes_no_claim(
         time=timestamp(NOW),
         destination=queue_url("main"),
     )
-    assert recorded(run, record, lock)
+    assert record_and_fence(run, record, lock)
     with run_of(archive, "run-2", execute=True).locked():
         pass
 
     with pytest.raises(ArchiveError, match="another run has taken the lock"):
-        recorded(run, replace(record, run_id="run-3"), lock)
+        record_and_fence(run, replace(record, run_id="run-3"), lock)

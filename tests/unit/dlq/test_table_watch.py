@@ -7,7 +7,7 @@ import pytest
 
 from dlq.archive.ledger.stop import Stop, StopCause
 from dlq.aws.clients import Limit
-from dlq.redrive.execution import known_limit
+from dlq.redrive.execution import wait_for_limit
 from dlq.redrive.sending.stop_signals import Clock, Deadline, TableWatch, fallen
 from local_sqs.clock import VirtualClock
 
@@ -90,7 +90,7 @@ def test_nothing_is_sent_before_the_limit_is_known(
     watch = watch_of(clock, iter(answers), patience_seconds)
     deadline = Deadline(math.inf, Clock(clock.time, lambda _, seconds: clock.advance(seconds)))
 
-    assert known_limit(watch, EVERY_SECONDS, deadline) == (limit, stop)
+    assert wait_for_limit(watch, EVERY_SECONDS, deadline) == (limit, stop)
 
 
 def test_wait_for_a_limit_ends_with_the_time_of_the_run() -> None:
@@ -98,4 +98,4 @@ def test_wait_for_a_limit_ends_with_the_time_of_the_run() -> None:
     deadline = Deadline(clock.time() + 15, Clock(clock.time, lambda _, s: clock.advance(s)))
     watch = watch_of(clock, iter([DENIED] * 9))
 
-    assert known_limit(watch, EVERY_SECONDS, deadline) == (DENIED, Stop(StopCause.TIME_OVER))
+    assert wait_for_limit(watch, EVERY_SECONDS, deadline) == (DENIED, Stop(StopCause.TIME_OVER))
