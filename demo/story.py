@@ -273,7 +273,7 @@ class Run:
             self._operator.collect()
 
     def _ramp(self, reason: str) -> int:
-        """Redrive; note how many messages failed again of that, and return the exit code."""
+        """Redrive; note how many of its messages failed again, and return the exit code."""
         before = self._journal.returned
         exit_code = self._operator.redrive(reason)
         self._wait_until_settled(60)
@@ -315,7 +315,7 @@ class Run:
         self._screen.title("5. Every message is accounted for")
         self._screen.console.print(account_table(result.states, self.sent))
         for when, count in zip(("before", "after"), self._returned, strict=False):
-            text = f"What failed again of the ramp {when} the bugs were fixed: {count or 'nothing'}"
+            text = f"Failed again in the ramp {when} the bugs were fixed: {count or 'nothing'}"
             self._screen.console.print(text)
 
         if self._report.name:

@@ -82,7 +82,7 @@ def problem_sentence(problem: Tally) -> str:
 
 
 def print_outcomes(outcomes: Collection[Outcome], failure_table: str | None) -> None:
-    """Print what failed again of each group of which something was sent, the most first."""
+    """Print for each group of which something was sent how much failed again, the most first."""
     sent = [outcome for outcome in outcomes if outcome.sent]
     sent.sort(key=lambda outcome: -(outcome.known_returned or 0))
 

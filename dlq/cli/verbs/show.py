@@ -187,7 +187,7 @@ def _print_copy(copy: ArchivedCopy) -> None:
 
 
 def print_run(history: RunHistory, failure_table: str | None) -> None:
-    """Print who did what, and what failed again of it."""
+    """Print who did what, and what of it failed again."""
     print_parts((f"{history.run.verb}, run {history.run.run_id}", "bold"))
     print_fields(_fields(history.run, "verb", "run_id"))
     if history.stopped_by:
