@@ -265,8 +265,8 @@ class Run:
         sent = len(self._journal.redriven)
         left = len(self.sent) - len(self._journal.processing_count) - sent
         self._screen.say(
-            f"exit code {exit_code}: {counted(sent, 'message')} went, and {self._returned[-1]} failed"
-            f" again; {left} stay in the archive",
+            f"exit code {exit_code}: {counted(sent, 'message')} went, and {self._returned[-1]}"
+            f" failed again; {left} stay in the archive",
             "yellow",
         )
         if self._queues.parked.depth().total:
