@@ -162,9 +162,9 @@ def test_an_edit_is_made_and_seen_while_it_is_typed(browser: Browser, tmp_path: 
         secret = '{"op": "replace", "path": "/password", "value": "new secret"}'
         typed.fill(f"{NEW_ZIP[:-1]}, {secret}]")
         expect(page.locator("#preview .command")).to_contain_text("/password")
-        differences = page.locator(".differences").inner_text()
-        assert '"10115"' in differences
-        assert "new secret" not in differences
+        patches = page.locator(".patches").inner_text()
+        assert '"10115"' in patches
+        assert "new secret" not in patches
 
         page.get_by_role("button", name="Save into the plan").click()
         expect(page.get_by_role("status").first).to_contain_text("The edit is in the plan")

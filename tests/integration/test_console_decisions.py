@@ -334,9 +334,9 @@ def test_what_a_mask_hides_stays_hidden(world: Archive) -> None:
 
     page = browser.post(edit_path(world, "/preview"), edit_form(browser, world, patch=patch)).text
 
-    differences = page.split('class="differences"')[1]
+    patches = page.split('class="patches"')[1]
     for hidden in ("DE99", "DE0212", "Secret", "Ann"):
-        assert hidden not in differences
+        assert hidden not in patches
     assert_page("a preview with masks", page, world)
 
 
