@@ -35,6 +35,12 @@ def press_when(is_so: Callable[[], object]) -> None:
     threading.Thread(target=press, daemon=True).start()
 
 
+def is_cancelling() -> bool:
+    """Say if the thread that cancels jobs works; one that is only being started is listed too."""
+    threads = threading.enumerate()
+    return any(thread.name == "cancel" and thread.is_alive() for thread in threads)
+
+
 def call_spark_and_press(spark: Spark) -> None:
     """Press Ctrl-C in a call of Spark that is no job, and work on for a minute after it."""
     jvm: Any = spark._jvm  # noqa: SLF001 - there is no public call without a job
@@ -66,7 +72,7 @@ def test_the_second_interrupt_ends_the_call_once(
     jvm: Any = spark._jvm  # noqa: SLF001 - there is no public call without a job
     answers = iter([False, True])
     press_when(lambda: next(answers))
-    press_when(lambda: any(thread.name == "cancel" for thread in threading.enumerate()))
+    press_when(is_cancelling)
 
     with pytest.raises(KeyboardInterrupt):
         jvm.java.lang.Thread.sleep(3_600_000)
