@@ -17,7 +17,7 @@ from dlq.archive.messages.message_store import (
     rows_written,
     write_messages,
 )
-from dlq.archive.storage.files import Archive, Probe, begin_archive, new_id
+from dlq.archive.storage.files import Archive, ArchiveProof, begin_archive, new_id
 from dlq.aws.clients import (
     CONCURRENT_CALLS,
     ClientFactory,
@@ -39,8 +39,8 @@ task holds two chunks, the one that it receives and the one that it deletes."""
 
 _MOST_TASKS = IN_FLIGHT_MESSAGES // FILE_MESSAGES
 
-_PROBES = "probes"
-"""The folder of probes. What a killed driver left there is not read."""
+_PROOFS = "proofs"
+"""The folder of these proofs. What a killed driver left there is not read."""
 
 _COUNT_TYPES: dict[str, pa.DataType] = {
     "received": pa.int64(),
@@ -126,13 +126,13 @@ def drain(
     expected = waiting if request.limit is None else min(waiting, request.limit)
     rules = rules_by_task(request, expected, most_tasks(engine), started, is_fifo=address.is_fifo)
 
-    probe = Probe(f"{_PROBES}/{drain_id}", secrets.token_hex(16).encode())
-    archive.write(probe.path, probe.content)
+    proof = ArchiveProof(f"{_PROOFS}/{drain_id}", secrets.token_hex(16).encode())
+    archive.write(proof.path, proof.content)
     with ExitStack() as stack:
-        stack.callback(archive.discard, probe.path)
+        stack.callback(archive.discard, proof.path)
         work = DrainWork(
             archive=archive,
-            probe=probe,
+            proof=proof,
             drain_id=drain_id,
             queue_url=request.parked_queue_url,
             rules=rules,
@@ -187,7 +187,7 @@ class DrainWork:
     """Runs the tasks of one drain; an engine calls ``run``."""
 
     archive: Archive
-    probe: Probe
+    proof: ArchiveProof
     drain_id: str
     queue_url: str
     rules: tuple[DrainRules, ...]
@@ -202,7 +202,7 @@ class DrainWork:
     def _run_task(self, index: int) -> DrainCounts:
         try:
             # In this order: the check for a writable folder creates the folder.
-            self.probe.check(self.archive)
+            self.proof.check(self.archive)
             self.archive.check_writable()
         except ArchiveError as error:
             return DrainCounts(stopped_by=str(error))

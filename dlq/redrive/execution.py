@@ -28,7 +28,7 @@ from dlq.archive.lock import ArchiveLock, require_newest
 from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA
 from dlq.archive.messages.message_store import FILE_MESSAGES
 from dlq.archive.messages.reading import DRAIN_ID, FILE
-from dlq.archive.storage.files import Archive, Probe
+from dlq.archive.storage.files import Archive, ArchiveProof
 from dlq.archive.storage.records import values_of
 from dlq.archive.storage.table_parts import (
     PARTS,
@@ -155,7 +155,7 @@ class TaskRunner:
     Attributes:
         written: what the run does with each message.
         lock: the archive lock; None in tests.
-        probe: what each task looks for before it sends.
+        proof: what each task looks for before it sends.
         deadline: after it nothing more is sent.
     """
 
@@ -163,7 +163,7 @@ class TaskRunner:
     run: Run
     written: WrittenRows
     lock: ArchiveLock | None
-    probe: Probe
+    proof: ArchiveProof
     make_sender: ClientFactory
     progress: Progress
     deadline: Deadline
@@ -186,7 +186,7 @@ class TaskRunner:
             editor=self.run.editor,
             step=step,
             unproven_groups=frozenset(unproven_groups),
-            probe=self.probe,
+            proof=self.proof,
             # A ramp may have given it back, and taken it again.
             lock=self.lock.view if self.lock else None,
             limit=limit,
@@ -323,7 +323,7 @@ class TaskRunner:
 
         work_of_task = WorkOfTask(
             archive=self.run.archive,
-            probe=context.probe,
+            proof=context.proof,
             folder=folder,
             destination=context.destination,
             words=frozenset(to_settle),
@@ -350,7 +350,7 @@ class WorkOfTask:
     """
 
     archive: Archive
-    probe: Probe | None
+    proof: ArchiveProof | None
     folder: str
     destination: str
     words: frozenset[str]
@@ -363,8 +363,8 @@ class WorkOfTask:
         Raises:
             ArchiveError: a file is gone or damaged, or this is another archive than the driver's.
         """
-        if self.probe:
-            self.probe.check(self.archive)
+        if self.proof:
+            self.proof.check(self.archive)
         for batch in batches:
             for row in batch.to_pylist():
                 yield from self._read_part(Part(**row))
@@ -502,7 +502,7 @@ def begin_run(
         destinations=[*resolved.work],
         policy_sha256=run.policy_sha256,
     )
-    probe = record_and_fence(run, record, lock)
+    proof = record_and_fence(run, record, lock)
     _record_edits(run, record)
 
     # An engine may run a task again. From the ledger alone it would then decide once more.
@@ -512,14 +512,14 @@ def begin_run(
         run=run,
         written=written,
         lock=lock,
-        probe=probe,
+        proof=proof,
         make_sender=make_sender,
         progress=progress,
         deadline=deadline,
     )
 
 
-def record_and_fence(run: Run, record: RunRecord, lock: ArchiveLock | None) -> Probe:
+def record_and_fence(run: Run, record: RunRecord, lock: ArchiveLock | None) -> ArchiveProof:
     """Write the record of the run; return what each task looks for before it sends.
 
     Raises:
@@ -527,10 +527,10 @@ def record_and_fence(run: Run, record: RunRecord, lock: ArchiveLock | None) -> P
         ArchiveError: it cannot be written, or another run has taken the lock, which has maybe not
             seen the record.
     """
-    probe = record_run(run.archive, record)
+    proof = record_run(run.archive, record)
     if lock:
         require_newest(run.archive, lock.view)
-    return probe
+    return proof
 
 
 def _record_edits(run: Run, record: RunRecord) -> None:

@@ -62,7 +62,7 @@ from dlq.redrive.execution import (
     wait_for_limit,
     write_rows,
 )
-from dlq.redrive.readings import Probe
+from dlq.redrive.readings import ReturnsProbe
 from dlq.redrive.sending.stop_signals import TableWatch
 from dlq.redrive.summary import Sent, Tally
 from dlq.redrive.totals import not_reached
@@ -103,7 +103,7 @@ class Ramp:
     """
 
     runner: TaskRunner
-    probe: Probe
+    probe: ReturnsProbe
     work: Sequence[Tally]
     limit: Limit
     memory: GroupMemory

@@ -41,7 +41,7 @@ _MAX_POINTS = 1440
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class ReturnsProbe:
     """Reads what tells whether a step's failures have returned to the DLQ of *queue*."""
 
     request: RedriveRequest
@@ -163,7 +163,7 @@ class Probe:
 
 def find_probes(
     request: RedriveRequest, destinations: Mapping[str, Queue], make_client: ClientFactory
-) -> tuple[dict[str, Probe], str]:
+) -> tuple[dict[str, ReturnsProbe], str]:
     """Return what tells whether a step to each destination was good; none where all goes at once.
 
     Also why there is no ramp although nobody asked for everything at once; else empty.
@@ -188,7 +188,7 @@ def find_probes(
         if fault := read_limit(table, url).fault:
             raise refused(f"table {table} cannot be read: {fault}")
 
-    probes = {url: Probe(request, queue, make_client) for url, queue in destinations.items()}
+    probes = {url: ReturnsProbe(request, queue, make_client) for url, queue in destinations.items()}
     try:
         for probe in probes.values():
             probe.check()

@@ -22,7 +22,7 @@ from dlq.plan.plan import Plan
 from dlq.plan.plan_file import PlanFile, find_plan
 from dlq.plan.reading import SqlCheck
 from dlq.progress import Progress, silent
-from dlq.redrive.readings import Probe, find_probes
+from dlq.redrive.readings import ReturnsProbe, find_probes
 from dlq.redrive.request import RedriveRequest, SendRequest
 from dlq.redrive.resolving.editor import Editor
 from dlq.redrive.resolving.queues import find_queues
@@ -104,7 +104,7 @@ class RedriveRun(Run):
     plan: Plan
     queues: Queues
     masks: Masks
-    probes: Mapping[str, Probe]
+    probes: Mapping[str, ReturnsProbe]
     why_no_ramp: str
 
 

@@ -30,7 +30,7 @@ from dlq.archive.storage.files import open_archive
 from dlq.aws.clients import Queue, sqs_client
 from dlq.cli.on_glue import privacy_options, run_job
 from dlq.cli.running import main
-from dlq.redrive.readings import Probe
+from dlq.redrive.readings import ReturnsProbe
 from dlq.redrive.redrive import gone_objects
 from dlq.redrive.request import RedriveRequest
 from dlq.stack.glue_runs import argument_of, command_of, request_stop, store_command
@@ -402,7 +402,7 @@ def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> Non
     main = Queue(queues["MainQueue"].url, queues["MainQueue"].describe())
     function = "arn:aws:lambda:us-east-1:123456789012:function:replay"
     asked = RedriveRequest(main_queue_url=main.url, function_arn=function)
-    probe = Probe(asked, main, sqs_client)
+    probe = ReturnsProbe(asked, main, sqs_client)
     probe.read(time.time() - 600, time.time())
     # A dry run looks up bodies in S3, which needs a right to list to say that one is gone.
     assert gone_objects(s3, "payloads", ["gone"]) == 1

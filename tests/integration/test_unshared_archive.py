@@ -41,7 +41,7 @@ def test_drain_deletes_nothing_from_the_queue(
     assert {message.system["ApproximateReceiveCount"] for message in left} == {"1"}
     assert files_below(other_disk) == []
     shown = capsys.readouterr().err
-    assert f"archive {other_disk}: an executor does not see the file probes/" in shown
+    assert f"archive {other_disk}: an executor does not see the file proofs/" in shown
     assert "all executors must share the archive: give s3://BUCKET/PREFIX" in shown
 
 

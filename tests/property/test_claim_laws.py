@@ -50,7 +50,7 @@ from dlq.archive.lock import (
 from dlq.archive.messages.message_index import find_attempts
 from dlq.errors import ArchiveError, InputError
 from dlq.redrive.request import RedriveRequest
-from dlq.redrive.sending.send_task import ChunkSender, Item
+from dlq.redrive.sending.send_task import ChunkSender, OutgoingMessage
 from dlq.redrive.sending.task_context import TaskContext
 from dlq_replay.replaying.sending import Confirmed, NotSent, Refused, SendResult, Unconfirmed
 from dlq_replay.wire.message import SendEntry
@@ -321,23 +321,23 @@ def chunks_of(random: Random) -> Chunks:
     """Two chunks of a unit."""
     chunks = []
     for chunk in (1, 2):
-        items = [item_of(random, chunk, number) for number in range(random.randint(1, 8))]
-        chunks.append(("u", chunk, items))
+        messages = [outgoing_of(random, chunk, number) for number in range(random.randint(1, 8))]
+        chunks.append(("u", chunk, messages))
     return chunks
 
 
-def item_of(random: Random, chunk: int, number: int) -> Item:
+def outgoing_of(random: Random, chunk: int, number: int) -> OutgoingMessage:
     message_id = f"{chunk}-{number}"
     source = message(message_id, message_id, MessageGroupId=random.choice("abc"))
-    return Item("g-1", Disposition.SEND, source)
+    return OutgoingMessage("g-1", Disposition.SEND, source)
 
 
 def some(random: Random, chunks: Chunks) -> Chunks:
     """The messages that the condition of one run takes, or that an erasure leaves."""
     chosen = []
-    for unit, chunk, items in chunks:
-        some_items = [item for item in items if random.random() < 0.8]
-        chosen.append((unit, chunk, some_items))
+    for unit, chunk, messages in chunks:
+        some_messages = [message for message in messages if random.random() < 0.8]
+        chosen.append((unit, chunk, some_messages))
     return chosen
 
 
@@ -409,7 +409,7 @@ def run_waves(world: StoreAndQueue, chunks: Chunks, *, has_expiry: bool) -> tupl
     return kills, asleep
 
 
-def check_settled(world: StoreAndQueue, items: Sequence[Item]) -> None:
+def check_settled(world: StoreAndQueue, messages: Sequence[OutgoingMessage]) -> None:
     """Each message was sent or is unconfirmed, unless one before it in its group was not sent.
 
     Behind an unconfirmed message the others of its message group wait for a person. A sealed plan
@@ -417,10 +417,10 @@ def check_settled(world: StoreAndQueue, items: Sequence[Item]) -> None:
     """
     is_sealed = f"{RUNS}/{PLAN}/{SEALED}" in world.files
     blocked = set[str | None]()
-    for item in items:
-        state = world.states.get(item.message_id)
-        group = item.message.message_group_id if world.is_fifo else item.message_id
-        is_settled = state in ("sent", OPEN, "unconfirmed") or item.message_id in world.late
+    for outgoing in messages:
+        state = world.states.get(outgoing.message_id)
+        group = outgoing.content.message_group_id if world.is_fifo else outgoing.message_id
+        is_settled = state in ("sent", OPEN, "unconfirmed") or outgoing.message_id in world.late
         assert is_settled or group in blocked or is_sealed
         if state != "sent":
             blocked.add(group)
@@ -434,9 +434,9 @@ def test_no_message_is_claimed_twice_and_each_is_claimed_in_the_end(
     random = Random(seed)
     world = StoreAndQueue(random, is_fifo)
     chunks = chunks_of(random)
-    items = list[Item]()
-    for _, _, items_of_chunk in chunks:
-        items += items_of_chunk
+    messages = list[OutgoingMessage]()
+    for _, _, messages_of_chunk in chunks:
+        messages += messages_of_chunk
 
     kills, asleep = run_waves(world, chunks, has_expiry=has_expiry)
     world.is_well = True
@@ -447,7 +447,7 @@ def test_no_message_is_claimed_twice_and_each_is_claimed_in_the_end(
     finish(world, [world.start("last", Driver(chunks))])
 
     check_readers(world)
-    check_settled(world, items)
+    check_settled(world, messages)
     arrived = list(world.arrived)
     assert len(arrived) == len(set(arrived))
     claims = [path for path in world.files if path.endswith(".claim.json")]
@@ -461,11 +461,11 @@ def test_no_message_is_claimed_twice_and_each_is_claimed_in_the_end(
 
     check_readers(world)
     is_sealed = f"{RUNS}/{PLAN}/{SEALED}" in world.files
-    assert is_sealed or all(world.states[item.message_id] == "sent" for item in items)
+    assert is_sealed or all(world.states[message.message_id] == "sent" for message in messages)
     twice = Counter(world.arrived) - Counter(set(world.arrived))
     assert twice <= Counter(world.doubted)
 
-    groups = {item.message_id: item.message.message_group_id for item in items}
+    groups = {message.message_id: message.content.message_group_id for message in messages}
     for group in "abc" if is_fifo else "":
         in_group = [message_id for message_id in arrived if groups[message_id] == group]
         assert in_group == sorted(in_group)

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from dlq.archive.ledger.disposition import BEFORE, DECIDED, WORK, Disposition
-from dlq.redrive.sending.send_task import Item
+from dlq.redrive.sending.send_task import OutgoingMessage
 
-Chunks = Sequence[tuple[str, int, Sequence[Item]]]
+Chunks = Sequence[tuple[str, int, Sequence[OutgoingMessage]]]
 
 
 def resolved(
@@ -14,11 +14,11 @@ def resolved(
     """Do what ``with_dispositions`` and ``with_waiting`` do; return what makes work."""
     blocked = set[str | None]()
     work = []
-    for unit, chunk, items in chunks:
+    for unit, chunk, messages in chunks:
         of_chunk = []
-        for requested in items:
+        for requested in messages:
             disposition = _disposition(states.get(requested.message_id), unconfirmed)
-            group = requested.message.message_group_id if is_fifo else requested.message_id
+            group = requested.content.message_group_id if is_fifo else requested.message_id
             if disposition is Disposition.SEND and group in blocked:
                 disposition = Disposition.WAITS
             if disposition.blocks_group:

@@ -39,7 +39,7 @@ from enum import IntEnum, auto
 from typing import NamedTuple
 
 from dlq.archive.ledger.disposition import DECIDED, Disposition
-from dlq.archive.storage.files import Archive, Probe
+from dlq.archive.storage.files import Archive, ArchiveProof
 from dlq.archive.storage.records import (
     damage_named,
     read_record,
@@ -150,7 +150,7 @@ class Result:
 class RunRecord:
     """A run that may send. It is written before the run's first claim and never changed.
 
-    Paths of claims name the run; this record has its AWS identity. It is also the run's probe.
+    Paths of claims name the run; this record has its AWS identity. It is also the run's proof.
 
     Attributes:
         verb: ``redrive`` or ``restore``.
@@ -326,8 +326,8 @@ def sent_text(sent_at: datetime) -> str:
     return sent_at.astimezone(UTC).isoformat(timespec="milliseconds")
 
 
-def record_run(archive: Archive, record: RunRecord) -> Probe:
-    """Write the record durably; return it as the probe by which a task knows the same archive.
+def record_run(archive: Archive, record: RunRecord) -> ArchiveProof:
+    """Write the record durably; return it as the proof by which a task knows the same archive.
 
     Raises:
         InputError: the plan is sealed; nothing may be claimed.
@@ -338,7 +338,7 @@ def record_run(archive: Archive, record: RunRecord) -> Probe:
     if not archive.create(path, content):
         raise ArchiveError(f"archive {archive.root}: {path} is there already; run again")
     require_unsealed(archive, record.plan_id)
-    return Probe(path, content)
+    return ArchiveProof(path, content)
 
 
 def require_unsealed(archive: Archive, plan_id: str) -> None:

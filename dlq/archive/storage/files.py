@@ -145,7 +145,7 @@ def open_folder(location: str) -> Archive:
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class ArchiveProof:
     """A file of the driver that proves to a task that both see the same archive. Picklable.
 
     A task that wrote into a folder of its own machine and then deleted from the queue would lose

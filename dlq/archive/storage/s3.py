@@ -44,7 +44,7 @@ _LOCATION = re.compile(r"(s3a?)://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(.*))?")
 _WRITER = "writer"
 """Metadata of an object from ``create``: a mark that no other call has."""
 
-_PROBE = ".writable"
+_WRITE_TEST = ".writable"
 _CONCURRENT_CALLS = 16
 _END_BYTES = 64 * 1024
 """pyarrow reads this much of the end of a Parquet file first."""
@@ -89,8 +89,8 @@ class S3Archive:
 
         A store that writes it again, in spite of the condition, would give one claim to two runs.
         """
-        self.write(_PROBE, b"")
-        if self.create(_PROBE, b""):
+        self.write(_WRITE_TEST, b"")
+        if self.create(_WRITE_TEST, b""):
             raise ArchiveError(
                 f"archive {self.root}: this store ignores If-None-Match, so that two runs could "
                 "claim and send the same messages; use Amazon S3, or a store that knows "

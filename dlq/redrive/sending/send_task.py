@@ -76,58 +76,61 @@ _ANSWERS_SECONDS = 720.0
 """How long after its claim a task waits for answers. What has none by then is unconfirmed."""
 
 
-class Item(NamedTuple):
+class OutgoingMessage(NamedTuple):
     """One message as it is to be sent; *disposition* is ``send``, ``discard``, or why neither.
 
     Attributes:
+        content: the archived message with its edits.
         drain_id: of the drain that brought it.
         sent_at: its SentTimestamp; None if nobody knows it.
     """
 
     group_id: str
     disposition: str
-    message: Message
+    content: Message
     drain_id: str = ""
     sent_at: datetime | None = None
 
     @property
     def message_id(self) -> str:
         """The archived copy's id."""
-        return self.message.message_id
+        return self.content.message_id
 
 
-class Settled(NamedTuple):
-    """What became of one item, and why."""
+class SettledMessage(NamedTuple):
+    """One message, what became of it, and why."""
 
-    item: Item
+    message: OutgoingMessage
     disposition: Disposition
     detail: str = ""
 
 
-class _Planned(NamedTuple):
-    """An item, and why it makes no work; None if it does."""
+class _PlannedMessage(NamedTuple):
+    """A message, and why it makes no work; None if it does."""
 
-    item: Item
+    message: OutgoingMessage
     disposition: Disposition | None
 
 
-def _merged(part: Iterable[_Planned], acted: Iterable[Settled]) -> list[Settled]:
-    """Put what became of a claim's items between those that made no work, in their order."""
-    acted_by_id = {settled.item.message_id: settled for settled in acted}
-    merged: list[Settled] = []
+def _merged(
+    part: Iterable[_PlannedMessage], acted: Iterable[SettledMessage]
+) -> list[SettledMessage]:
+    """Put what became of a claim's messages between those that made no work, in their order."""
+    acted_by_id = {settled.message.message_id: settled for settled in acted}
+    merged: list[SettledMessage] = []
     for planned in part:
         if planned.disposition is None:
-            merged.append(acted_by_id[planned.item.message_id])
+            merged.append(acted_by_id[planned.message.message_id])
         else:
-            merged.append(Settled(planned.item, planned.disposition))
+            merged.append(SettledMessage(planned.message, planned.disposition))
     return merged
 
 
-def _settled(item: Item, result: Result) -> Settled:
-    """Return what a result of this run says of an item."""
+def _settled(message: OutgoingMessage, result: Result) -> SettledMessage:
+    """Return what a result of this run says of a message."""
     if result.detail == Disposition.NOT_REACHED:
-        return Settled(item, Disposition.NOT_REACHED)
-    return Settled(item, result.outcome, result.detail)
+        return SettledMessage(message, Disposition.NOT_REACHED)
+    return SettledMessage(message, result.outcome, result.detail)
 
 
 @dataclass(slots=True)
@@ -150,25 +153,27 @@ class ChunkSender:
     _blocked_groups: set[str] = field(default_factory=set)
 
     def settle_all(
-        self, chunks: Iterable[tuple[str, int, Sequence[Item]]]
-    ) -> Iterator[list[Settled]]:
+        self, chunks: Iterable[tuple[str, int, Sequence[OutgoingMessage]]]
+    ) -> Iterator[list[SettledMessage]]:
         """Settle chunk after chunk, see ``settle``, until all are done or the task must stop.
 
         Where the ledger cannot be used, the whole run stops.
         """
-        for unit, chunk, items in chunks:
+        for unit, chunk, messages in chunks:
             if not self.signals.look():
                 return
             try:
-                yield from self.settle(unit, chunk, items)
+                yield from self.settle(unit, chunk, messages)
             except ArchiveError as error:
                 self.signals.stop(Stop(StopCause.ARCHIVE, str(error)))
                 return
 
-    def settle(self, unit: str, chunk: int, items: Sequence[Item]) -> Iterator[list[Settled]]:
-        """Send or discard the items of one chunk, claim by claim, in their order.
+    def settle(
+        self, unit: str, chunk: int, messages: Sequence[OutgoingMessage]
+    ) -> Iterator[list[SettledMessage]]:
+        """Send or discard the messages of one chunk, claim by claim, in their order.
 
-        The items follow from the run's dispositions, so each task that is started for them sees
+        The messages follow from the run's dispositions, so each task that is started for them sees
         the same ones. A claim of this run that is there already was made by an earlier start of
         this task, or by one that goes on: what it says counts, and what it may be sending is left.
 
@@ -176,20 +181,20 @@ class ChunkSender:
         and in every later chunk. An error that concerns more than this chunk stops the whole run.
 
         Yields:
-            What became of the items, in their order. What is not yielded was not reached.
+            What became of the messages, in their order. What is not yielded was not reached.
 
         Raises:
             ArchiveError: the ledger cannot be read or written; nothing more was sent.
         """
         first = 0
-        while first < len(items):
+        while first < len(messages):
             if not self.signals.may_go_on():
                 return
 
-            part = self._next_part(items[first:])
-            work = [planned.item for planned in part if planned.disposition is None]
+            part = self._next_part(messages[first:])
+            work = [planned.message for planned in part if planned.disposition is None]
             end = first + len(part)
-            claim_end = CHUNK_END if end == len(items) else end
+            claim_end = CHUNK_END if end == len(messages) else end
 
             if not work:
                 settled = _merged(part, ())
@@ -204,67 +209,71 @@ class ChunkSender:
                 attempt = read_attempt(self.ledger.archive, self.ledger.name(unit, chunk, first))
                 if attempt is None or attempt.results is None:
                     # Whoever made it may be sending now, and goes on with this chunk.
-                    yield self._in_progress(items[first:])
+                    yield self._in_progress(messages[first:])
                     return
-                end = min(attempt.claim.end, len(items))
-                yield self._recorded(items[first:end], attempt)
+                end = min(attempt.claim.end, len(messages))
+                yield self._recorded(messages[first:end], attempt)
 
             first = end
 
-    def _next_part(self, left: Sequence[Item]) -> list[_Planned]:
-        """Return as many items as one claim may have, and those between them that it has not."""
-        part: list[_Planned] = []
+    def _next_part(self, left: Sequence[OutgoingMessage]) -> list[_PlannedMessage]:
+        """Return as many messages as one claim may have, and those between them that it has not."""
+        part: list[_PlannedMessage] = []
         room = self.claim_messages()
         blocked = set(self._blocked_groups)
-        for item in left:
+        for message in left:
             if room <= 0:
                 break
-            disposition = self._reason_to_leave(item, blocked)
-            part.append(_Planned(item, disposition))
+            disposition = self._reason_to_leave(message, blocked)
+            part.append(_PlannedMessage(message, disposition))
             if disposition is None:
                 room -= 1
-            elif self._blocks_group(item, disposition):
-                blocked.add(self._group_of(item))
+            elif self._blocks_group(message, disposition):
+                blocked.add(self._group_of(message))
         return part
 
-    def _in_progress(self, items: Iterable[Item]) -> list[Settled]:
-        settled = [Settled(item, Disposition.IN_PROGRESS) for item in items]
+    def _in_progress(self, messages: Iterable[OutgoingMessage]) -> list[SettledMessage]:
+        settled = [SettledMessage(message, Disposition.IN_PROGRESS) for message in messages]
         self._block_groups(settled)
         return settled
 
-    def _recorded(self, items: Iterable[Item], attempt: Attempt) -> list[Settled]:
-        """Return what an earlier start of this task recorded of these items."""
+    def _recorded(
+        self, messages: Iterable[OutgoingMessage], attempt: Attempt
+    ) -> list[SettledMessage]:
+        """Return what an earlier start of this task recorded of these messages."""
         results = {result.message_id: result for result in attempt.results or ()}
-        settled: list[Settled] = []
-        for item in items:
-            result = results.get(item.message_id)
+        settled: list[SettledMessage] = []
+        for message in messages:
+            result = results.get(message.message_id)
             if result:
-                settled.append(_settled(item, result))
+                settled.append(_settled(message, result))
                 continue
             # It was left out of the claim, so it was not sent; why may have been another reason.
-            reason = self._reason_to_leave(item, self._blocked_groups)
-            settled.append(Settled(item, reason or Disposition.NOT_REACHED))
+            reason = self._reason_to_leave(message, self._blocked_groups)
+            settled.append(SettledMessage(message, reason or Disposition.NOT_REACHED))
         self._block_groups(settled)
         return settled
 
-    def _reason_to_leave(self, item: Item, blocked_groups: Collection[str]) -> Disposition | None:
-        """Return why an item makes no work; None if it does."""
-        if item.disposition not in WORK:
-            return Disposition(item.disposition)
-        is_sent = item.disposition == Disposition.SEND
-        if is_sent and blocked_groups and self._group_of(item) in blocked_groups:
+    def _reason_to_leave(
+        self, message: OutgoingMessage, blocked_groups: Collection[str]
+    ) -> Disposition | None:
+        """Return why a message makes no work; None if it does."""
+        if message.disposition not in WORK:
+            return Disposition(message.disposition)
+        is_sent = message.disposition == Disposition.SEND
+        if is_sent and blocked_groups and self._group_of(message) in blocked_groups:
             return Disposition.WAITS
         return None
 
-    def _claim(self, work: Sequence[Item], end: int) -> Claim:
+    def _claim(self, work: Sequence[OutgoingMessage], end: int) -> Claim:
         edits = self.context.editor.edits
         digests: dict[str, str] = {}
         sent_times: list[str] = []
-        for item in work:
-            if item.disposition == Disposition.SEND and item.group_id in edits:
-                digests[item.message_id] = edits[item.group_id].digest
-            if item.sent_at:
-                sent_times.append(sent_text(item.sent_at))
+        for message in work:
+            if message.disposition == Disposition.SEND and message.group_id in edits:
+                digests[message.message_id] = edits[message.group_id].digest
+            if message.sent_at:
+                sent_times.append(sent_text(message.sent_at))
 
         # A span that lacks a message would say that it is not in it.
         has_all_times = len(sent_times) == len(work)
@@ -273,34 +282,38 @@ class ChunkSender:
             reason=self.context.request.reason,
             destination=self.context.destination,
             time=timestamp(self.now_seconds()),
-            message_ids=tuple(item.message_id for item in work),
+            message_ids=tuple(message.message_id for message in work),
             edits=digests,
             step=self.context.step,
             end=end,
             lock=self.context.lock.number if self.context.lock else 0,
-            drain_ids=tuple(item.drain_id for item in work),
+            drain_ids=tuple(message.drain_id for message in work),
             first_sent_at=min(sent_times) if has_all_times else "",
             last_sent_at=max(sent_times) if has_all_times else "",
         )
 
-    def _act(self, work: Sequence[Item], record: Callable[[list[Result]], None]) -> list[Settled]:
+    def _act(
+        self, work: Sequence[OutgoingMessage], record: Callable[[list[Result]], None]
+    ) -> list[SettledMessage]:
         """Send or discard what was claimed just now, unless the run is closed; record it."""
         if self._is_closing():
-            answers: Mapping[str, SendResult] = {item.message_id: NotSent() for item in work}
+            answers: Mapping[str, SendResult] = {message.message_id: NotSent() for message in work}
         else:
             answers = self._send(work)
 
         time = timestamp(self.now_seconds())
-        results = [self._result(item, answers.get(item.message_id), time) for item in work]
+        results = [self._result(message, answers.get(message.message_id), time) for message in work]
         try:
             record(results)
         except ArchiveError as error:
             self.signals.stop(Stop(StopCause.ARCHIVE, str(error)))
-            return [Settled(item, Disposition.UNCONFIRMED, str(error)) for item in work]
-        return [_settled(item, result) for item, result in zip(work, results, strict=True)]
+            return [
+                SettledMessage(message, Disposition.UNCONFIRMED, str(error)) for message in work
+            ]
+        return [_settled(message, result) for message, result in zip(work, results, strict=True)]
 
-    def _result(self, item: Item, answer: SendResult | None, time: str) -> Result:
-        result = partial(Result, item.message_id, time=time)
+    def _result(self, message: OutgoingMessage, answer: SendResult | None, time: str) -> Result:
+        result = partial(Result, message.message_id, time=time)
         match answer:
             case Confirmed(new_message_id):
                 is_restore = self.context.is_restore
@@ -312,7 +325,7 @@ class ChunkSender:
                 return result(Disposition.UNCONFIRMED, detail=cause)
             case NotSent():
                 return result(Disposition.FAILED, detail=Disposition.NOT_REACHED)
-        if item.disposition == Disposition.DISCARD:
+        if message.disposition == Disposition.DISCARD:
             return result(Disposition.DISCARDED)
         # Each send has an answer. A message without one must not count as decided.
         return result(Disposition.UNCONFIRMED, detail="no answer")
@@ -333,36 +346,37 @@ class ChunkSender:
             self.signals.stop_task(Stop(StopCause.LOCK_LOST, why))
         return is_closing
 
-    def _send(self, work: Sequence[Item]) -> Mapping[str, SendResult]:
+    def _send(self, work: Sequence[OutgoingMessage]) -> Mapping[str, SendResult]:
         began_at = self.now_seconds()
         queue = self.queue_until(began_at + _CALLS_SECONDS)
         until_seconds = began_at + _ANSWERS_SECONDS
 
         groups: defaultdict[str, list[Shipment]] = defaultdict(list)
-        for item in work:
-            if item.disposition == Disposition.SEND:
-                entry = self.context.entry(item.message, item.group_id)
-                groups[self._group_of(item)].append(Shipment(item.message_id, queue, entry))
+        for message in work:
+            if message.disposition == Disposition.SEND:
+                entry = self.context.entry(message.content, message.group_id)
+                groups[self._group_of(message)].append(Shipment(message.message_id, queue, entry))
 
         return send_groups(
             groups.values(), self.executor, lambda: until_seconds - self.now_seconds()
         )
 
-    def _group_of(self, item: Item) -> str:
+    def _group_of(self, message: OutgoingMessage) -> str:
         """Return the name of what must arrive in order: a FIFO message group, or one message."""
-        message_group = item.message.message_group_id
+        message_group = message.content.message_group_id
         if message_group is None or not self.context.to_fifo:
-            return item.message_id
+            return message.message_id
         return message_group
 
-    def _block_groups(self, settled: Iterable[Settled]) -> None:
-        for message in settled:
-            if self._blocks_group(message.item, message.disposition):
-                self._blocked_groups.add(self._group_of(message.item))
+    def _block_groups(self, settled: Iterable[SettledMessage]) -> None:
+        for settled_message in settled:
+            message = settled_message.message
+            if self._blocks_group(message, settled_message.disposition):
+                self._blocked_groups.add(self._group_of(message))
 
-    def _blocks_group(self, item: Item, disposition: Disposition) -> bool:
+    def _blocks_group(self, message: OutgoingMessage, disposition: Disposition) -> bool:
         """Return whether later messages of its FIFO message group must wait for this one."""
-        is_discard = item.disposition == Disposition.DISCARD
+        is_discard = message.disposition == Disposition.DISCARD
         return self.context.to_fifo and not is_discard and disposition.blocks_group
 
 
@@ -414,19 +428,19 @@ class SendTask:
 
     def _chunks(
         self, rows: Iterable[Mapping[str, Any]]
-    ) -> Iterator[tuple[str, int, Sequence[Item]]]:
-        """Yield the unit, the number and the items of each chunk, made when it is reached."""
+    ) -> Iterator[tuple[str, int, Sequence[OutgoingMessage]]]:
+        """Yield the unit, the number and the messages of each chunk, made when it is reached."""
         rows_by_chunk = groupby(rows, lambda row: (row["unit"], row["chunk"]))
         for (unit, chunk), rows_of_chunk in rows_by_chunk:
-            items = [_item(row, self.context.editor) for row in rows_of_chunk]
+            messages = [_outgoing(row, self.context.editor) for row in rows_of_chunk]
             # A stage has messages of its own, in chunks of its own.
-            yield f"{self.stage}.{unit}", chunk, items
+            yield f"{self.stage}.{unit}", chunk, messages
 
     def _may_start(self, signals: StopSignals) -> bool:
         """Check the archive, and wait where an earlier attempt counts against the rate."""
-        if self.context.probe:
+        if self.context.proof:
             try:
-                self.context.probe.check(self.archive)
+                self.context.proof.check(self.archive)
             except ArchiveError as error:
                 # A claim on this machine's own disk would keep nobody else from sending, and a stop
                 # marker would reach nobody.
@@ -472,18 +486,18 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
         yield from batch.to_pylist()
 
 
-def _item(row: Mapping[str, Any], editor: Editor) -> Item:
+def _outgoing(row: Mapping[str, Any], editor: Editor) -> OutgoingMessage:
     disposition = row["disposition"]
     try:
-        message = editor.message(row) if disposition == Disposition.SEND else from_row(row)
+        content = editor.message(row) if disposition == Disposition.SEND else from_row(row)
     except EditError:
         # Resolving the plan found no fault, so an expression gave another value now: leave it.
-        message = from_row(row)
+        content = from_row(row)
         disposition = Disposition.EDIT_FAILED
-    return Item(
+    return OutgoingMessage(
         group_id=row["group_id"],
         disposition=disposition,
-        message=message,
+        content=content,
         drain_id=row["drain_id"],
         sent_at=row["sent_at"],
     )
@@ -499,13 +513,14 @@ class _Counts:
         self._counts = Counter[tuple[str, str, str]]()
         self._examples: defaultdict[tuple[str, str, str], list[str]] = defaultdict(list)
 
-    def add(self, settled: Iterable[Settled]) -> None:
+    def add(self, settled: Iterable[SettledMessage]) -> None:
         """Count the messages of a claim, and keep the ids of the first few."""
-        for message in settled:
-            key = (message.item.group_id, message.disposition, message.detail)
+        for settled_message in settled:
+            message = settled_message.message
+            key = (message.group_id, settled_message.disposition, settled_message.detail)
             self._counts[key] += 1
             if len(self._examples[key]) < EXAMPLES:
-                self._examples[key].append(message.item.message_id)
+                self._examples[key].append(message.message_id)
 
         if time.monotonic() - self._published_at >= _PROGRESS_SECONDS:
             self._published_at = time.monotonic()

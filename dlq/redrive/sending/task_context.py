@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from dlq.archive.lock import LockView
-from dlq.archive.storage.files import Probe
+from dlq.archive.storage.files import ArchiveProof
 from dlq.aws.clients import Limit
 from dlq.redrive.request import RestoreRequest, SendRequest
 from dlq.redrive.resolving.editor import Editor
@@ -22,7 +22,7 @@ class TaskContext:
         editor: makes messages of rows; the copy that it finds too large has no context.
         step: of which step of a ramp the messages are, from 1; 0 outside a ramp.
         unproven_groups: ids of the groups whose messages are parked at their first return.
-        probe: each task checks it before its first claim; None in tests.
+        proof: each task checks it before its first claim; None in tests.
         lock: the archive lock, which each task observes; None in tests.
         limit: what the circuit breaker allowed when sending to *destination* began.
     """
@@ -35,7 +35,7 @@ class TaskContext:
     editor: Editor = field(default_factory=Editor)
     step: int = 0
     unproven_groups: frozenset[str] = frozenset()
-    probe: Probe | None = None
+    proof: ArchiveProof | None = None
     lock: LockView | None = None
     limit: Limit = field(default_factory=Limit)
 

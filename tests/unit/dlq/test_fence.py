@@ -28,7 +28,7 @@ from dlq.archive.lock import (
 )
 from dlq.errors import ArchiveError
 from dlq.redrive.request import RedriveRequest
-from dlq.redrive.sending.send_task import ChunkSender, Item
+from dlq.redrive.sending.send_task import ChunkSender, OutgoingMessage
 from dlq.redrive.sending.task_context import TaskContext
 from dlq_replay.replaying.sending import Confirmed, SendResult
 from dlq_replay.wire.message import SendEntry
@@ -161,9 +161,9 @@ class Frozen(MemoryArchive):
         return paths
 
 
-def items() -> list[Item]:
+def items() -> list[OutgoingMessage]:
     return [
-        Item("g-1", Disposition.SEND, message(one, one, MessageGroupId=group))
+        OutgoingMessage("g-1", Disposition.SEND, message(one, one, MessageGroupId=group))
         for one, group in GROUPS.items()
     ]
 

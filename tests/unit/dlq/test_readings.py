@@ -14,7 +14,7 @@ from dlq.errors import InputError
 from dlq.plan.ramp import Reading
 from dlq.redrive import readings
 from dlq.redrive.readings import (
-    Probe,
+    ReturnsProbe,
     begin_counters,
     find_probes,
     unread_limits,
@@ -104,10 +104,10 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> FakeAws:
     return aws
 
 
-def probe_of(aws: FakeAws, **changes: Any) -> Probe:
+def probe_of(aws: FakeAws, **changes: Any) -> ReturnsProbe:
     given = {"parked_queue_url": queue_url("parked"), "function_arn": ARN, **changes}
     queue = Queue(queue_url("main"), aws.queues["main"])
-    return Probe(RedriveRequest(**given), queue, cast("ClientFactory", aws))
+    return ReturnsProbe(RedriveRequest(**given), queue, cast("ClientFactory", aws))
 
 
 def test_reading_has_everything(aws: FakeAws) -> None:
@@ -274,7 +274,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> Table:
     return make
 
 
-def found(aws: FakeAws, **changes: Any) -> tuple[dict[str, Probe], str]:
+def found(aws: FakeAws, **changes: Any) -> tuple[dict[str, ReturnsProbe], str]:
     given = {"parked_queue_url": queue_url("parked"), "failure_table": "failures", **changes}
     main = Queue(queue_url("main"), aws.queues["main"])
     options = RedriveRequest(main_queue_url=main.url, **given)

@@ -37,9 +37,9 @@ from dlq.redrive.request import RedriveRequest
 from dlq.redrive.sending.send_task import (
     TASK,
     ChunkSender,
-    Item,
+    OutgoingMessage,
     SendTask,
-    Settled,
+    SettledMessage,
 )
 from dlq.redrive.sending.task_context import TaskContext
 from dlq_replay.replaying.sending import Refused, SendResult, Unconfirmed
@@ -92,9 +92,9 @@ class Bench:
         )
 
     def settle(
-        self, queue: FakeQueue, items: Sequence[Item], context: TaskContext = CONTEXT
+        self, queue: FakeQueue, messages: Sequence[OutgoingMessage], context: TaskContext = CONTEXT
     ) -> list[str]:
-        return words(self.sender(queue, context).settle("g-1", 1, items))
+        return words(self.sender(queue, context).settle("g-1", 1, messages))
 
     def leave_claim(self, *ids: str) -> None:
         """Leave a claim as an earlier start of the task does that was killed, or goes on."""
@@ -114,17 +114,17 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
         yield Bench(open_archive(str(tmp_path)), executor)
 
 
-def item(
+def outgoing(
     message_id: str,
     group: str | None = None,
     disposition: Disposition = Disposition.SEND,
-) -> Item:
+) -> OutgoingMessage:
     system = {} if group is None else {"MessageGroupId": group}
     source = message(message_id, f"body of {message_id}", counter("5"), **system)
-    return Item("g-1", disposition, source)
+    return OutgoingMessage("g-1", disposition, source)
 
 
-def words(settled: Iterable[Sequence[Settled]]) -> list[str]:
+def words(settled: Iterable[Sequence[SettledMessage]]) -> list[str]:
     return [str(one.disposition) for part in settled for one in part]
 
 
@@ -132,9 +132,9 @@ def test_a_message_without_an_answer_never_counts_as_decided(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dlq.redrive.sending.send_task.send_groups", lambda *_: {})
-    items = [item("m-1"), item("m-2", disposition=Disposition.DISCARD)]
+    messages = [outgoing("m-1"), outgoing("m-2", disposition=Disposition.DISCARD)]
 
-    assert bench.settle(FakeQueue(), items) == ["unconfirmed", "discarded"]
+    assert bench.settle(FakeQueue(), messages) == ["unconfirmed", "discarded"]
 
 
 def refusing(message_id: str, answer: SendResult = REFUSED) -> FakeQueue:
@@ -144,7 +144,7 @@ def refusing(message_id: str, answer: SendResult = REFUSED) -> FakeQueue:
 def test_open_messages_are_sent_and_recorded(bench: Bench) -> None:
     queue, locked = FakeQueue(), replace(CONTEXT, lock=LockView(7, LockUse.SEND, 120))
 
-    assert bench.settle(queue, [item("m-1"), item("m-2")], locked) == ["sent", "sent"]
+    assert bench.settle(queue, [outgoing("m-1"), outgoing("m-2")], locked) == ["sent", "sent"]
     assert sorted(entry.body for entry in queue.sent) == ["body of m-1", "body of m-2"]
     (attempt,) = bench.attempts()
     assert attempt.claim.message_ids == ("m-1", "m-2")
@@ -157,9 +157,9 @@ def test_open_messages_are_sent_and_recorded(bench: Bench) -> None:
 def test_claim_says_between_which_times_its_messages_were_sent(bench: Bench) -> None:
     """Of a later drain's messages it tells whether this claim may be about them."""
     first, last = (datetime.fromtimestamp(NOW + seconds, UTC) for seconds in (0, 0.123))
-    known = [item("m-1")._replace(sent_at=last), item("m-2")._replace(sent_at=first)]
+    known = [outgoing("m-1")._replace(sent_at=last), outgoing("m-2")._replace(sent_at=first)]
     bench.settle(FakeQueue(), known)
-    unknown = item("m-3")._replace(sent_at=last), item("m-4")
+    unknown = outgoing("m-3")._replace(sent_at=last), outgoing("m-4")
     list(bench.sender(FakeQueue()).settle("g-2", 1, unknown))
 
     spans = [
@@ -170,13 +170,13 @@ def test_claim_says_between_which_times_its_messages_were_sent(bench: Bench) -> 
 
 
 def test_task_that_runs_again_finds_its_own_work(bench: Bench) -> None:
-    items = [item("m-1"), item("m-2", disposition=Disposition.DISCARD)]
+    messages = [outgoing("m-1"), outgoing("m-2", disposition=Disposition.DISCARD)]
     first, queue = FakeQueue(), FakeQueue()
-    bench.settle(first, items)
+    bench.settle(first, messages)
     assert [entry.body for entry in first.sent] == ["body of m-1"]
     assert bench.states() == {"m-1": Disposition.SENT, "m-2": Disposition.DISCARDED}
 
-    assert bench.settle(queue, items) == ["sent", "discarded"]
+    assert bench.settle(queue, messages) == ["sent", "discarded"]
     assert queue.calls == []
 
 
@@ -196,7 +196,7 @@ def test_closed_run_neither_sends_nor_discards_what_it_claims(
         close_open_runs(bench.archive)
     queue, ledger = FakeQueue(), Ledger if is_readable else Unreadable
     sender = bench.sender(queue, ledger=ledger(bench.archive, "p-1", "run-1"))
-    chunks = [("g", number, [item(f"m-{number}", None, disposition)]) for number in (1, 2)]
+    chunks = [("g", number, [outgoing(f"m-{number}", None, disposition)]) for number in (1, 2)]
 
     assert words(sender.settle_all(chunks)) == ["not_reached"]
     assert queue.calls == []
@@ -205,21 +205,21 @@ def test_closed_run_neither_sends_nor_discards_what_it_claims(
 
 
 def test_message_that_failed_is_not_sent_again_by_its_run_but_by_the_next(bench: Bench) -> None:
-    assert bench.settle(refusing("m-2"), [item("m-1"), item("m-2")]) == ["sent", "failed"]
+    assert bench.settle(refusing("m-2"), [outgoing("m-1"), outgoing("m-2")]) == ["sent", "failed"]
     queue = FakeQueue()
 
-    assert bench.settle(queue, [item("m-1"), item("m-2")]) == ["sent", "failed"]
+    assert bench.settle(queue, [outgoing("m-1"), outgoing("m-2")]) == ["sent", "failed"]
     assert queue.calls == []
     again = replace(CONTEXT, run_id="run-2")
-    assert bench.settle(queue, [item("m-2")], again) == ["sent"]
+    assert bench.settle(queue, [outgoing("m-2")], again) == ["sent"]
     assert [entry.body for entry in queue.sent] == ["body of m-2"]
 
 
 def test_lost_answer_is_unconfirmed_also_for_a_task_that_runs_again(bench: Bench) -> None:
     queue = FakeQueue()
 
-    assert bench.settle(refusing("m-1", Unconfirmed("lost")), [item("m-1")]) == ["unconfirmed"]
-    assert bench.settle(queue, [item("m-1")]) == ["unconfirmed"]
+    assert bench.settle(refusing("m-1", Unconfirmed("lost")), [outgoing("m-1")]) == ["unconfirmed"]
+    assert bench.settle(queue, [outgoing("m-1")]) == ["unconfirmed"]
     assert queue.calls == []
     assert bench.states() == {"m-1": Disposition.UNCONFIRMED}
 
@@ -229,20 +229,20 @@ def test_task_that_runs_again_leaves_what_its_first_start_may_be_sending(bench: 
     bench.leave_claim("m-1")
     queue = FakeQueue()
 
-    assert bench.settle(queue, [item("m-1"), item("m-2")]) == ["in_progress", "in_progress"]
+    assert bench.settle(queue, [outgoing("m-1"), outgoing("m-2")]) == ["in_progress", "in_progress"]
     assert queue.sent == []
 
 
 def test_task_that_runs_again_goes_on_behind_the_claims_of_its_first_start(bench: Bench) -> None:
     """Claims are as large as the rate allows at their moment."""
-    items = [item(f"m-{n}") for n in range(6)]
+    messages = [outgoing(f"m-{n}") for n in range(6)]
     first, second = FakeQueue(), FakeQueue()
     sender = replace(bench.sender(first), claim_messages=lambda: 2)
-    settled = sender.settle("g-1", 1, items)
+    settled = sender.settle("g-1", 1, messages)
     assert words([next(settled), next(settled)]) == ["sent"] * 4
     del settled
 
-    assert bench.settle(second, items) == ["sent"] * 6
+    assert bench.settle(second, messages) == ["sent"] * 6
     assert [entry.body for entry in second.sent] == ["body of m-4", "body of m-5"]
     assert sorted(attempt.name.first for attempt in bench.attempts()) == [0, 2, 4]
 
@@ -252,8 +252,10 @@ def test_no_claim_is_made_and_no_chunk_begins_once_the_run_is_stopped(
     bench: Bench, *, is_one_chunk: bool
 ) -> None:
     sender = replace(bench.sender(FakeQueue()), claim_messages=lambda: 1)
-    items = [item(f"m-{n}") for n in range(3)]
-    chunks = [("g-1", 1, items)] if is_one_chunk else [("g-1", n, [items[n]]) for n in range(3)]
+    messages = [outgoing(f"m-{n}") for n in range(3)]
+    chunks = (
+        [("g-1", 1, messages)] if is_one_chunk else [("g-1", n, [messages[n]]) for n in range(3)]
+    )
     settled = sender.settle_all(chunks)
 
     assert [one.disposition for one in next(settled)] == ["sent"]
@@ -270,7 +272,7 @@ def test_unwritable_ledger_stops_before_anything_is_sent(bench: Bench) -> None:
     queue = FakeQueue()
     sender = bench.sender(queue, ledger=Full(bench.archive, "p-1", "run-1"))
 
-    assert list(sender.settle_all([("g", 1, [item("a")]), ("g", 2, [item("b")])])) == []
+    assert list(sender.settle_all([("g", 1, [outgoing("a")]), ("g", 2, [outgoing("b")])])) == []
     assert queue.calls == []
     assert sender.signals.stopped_by == Stop(StopCause.ARCHIVE, "no room for g 1 me@here 0")
 
@@ -284,7 +286,7 @@ def test_lost_result_leaves_the_chunk_unconfirmed(bench: Bench) -> None:
     queue = FakeQueue()
     sender = bench.sender(queue, ledger=Forgetful(bench.archive, "p-1", "run-1"))
 
-    chunks = [("g", 1, [item("a")]), ("g", 2, [item("b")])]
+    chunks = [("g", 1, [outgoing("a")]), ("g", 2, [outgoing("b")])]
 
     assert words(sender.settle_all(chunks)) == ["unconfirmed"]
     assert sender.signals.stopped_by == Stop(StopCause.ARCHIVE, "no room")
@@ -294,12 +296,12 @@ def test_lost_result_leaves_the_chunk_unconfirmed(bench: Bench) -> None:
 
 
 def test_fifo_group_stops_at_its_first_unconfirmed_message(bench: Bench) -> None:
-    items = [item("a-1", "a"), item("a-2", "a"), item("b-1", "b")]
+    messages = [outgoing("a-1", "a"), outgoing("a-2", "a"), outgoing("b-1", "b")]
     queue = refusing("a-1")
     sender = bench.sender(queue, FIFO)
 
-    first = words(sender.settle("in-order", 1, items))
-    later = words(sender.settle("in-order", 2, [item("a-3", "a"), item("b-2", "b")]))
+    first = words(sender.settle("in-order", 1, messages))
+    later = words(sender.settle("in-order", 2, [outgoing("a-3", "a"), outgoing("b-2", "b")]))
 
     assert first == ["failed", "not_reached", "sent"]
     assert later == ["waits", "sent"]
@@ -316,29 +318,32 @@ def test_fifo_group_behind_a_busy_chunk_waits_but_not_behind_discards(
     bench.leave_claim("a-1")
     sender = bench.sender(FakeQueue(), FIFO)
 
-    chunk = [item(one, "a", disposition) for one in ("a-1", "a-2")]
+    chunk = [outgoing(one, "a", disposition) for one in ("a-1", "a-2")]
     assert words(sender.settle("g-1", 1, chunk)) == ["in_progress", "in_progress"]
-    second = [item("a-3", "a"), item("b-1", "b")]
+    second = [outgoing("a-3", "a"), outgoing("b-1", "b")]
     assert words(sender.settle("g-1", 2, second)) == [next_of_group, "sent"]
 
 
 def test_fifo_group_waits_behind_what_an_earlier_start_could_not_send(bench: Bench) -> None:
-    items = [item("a-1", "a"), item("a-2", "a"), item("b-1", "b")]
-    bench.settle(refusing("a-1"), items, FIFO)
+    messages = [outgoing("a-1", "a"), outgoing("a-2", "a"), outgoing("b-1", "b")]
+    bench.settle(refusing("a-1"), messages, FIFO)
     sender = bench.sender(FakeQueue(), FIFO)
 
-    assert words(sender.settle("g-1", 1, items)) == ["failed", "not_reached", "sent"]
-    assert words(sender.settle("g-1", 2, [item("a-3", "a"), item("b-2", "b")])) == ["waits", "sent"]
+    assert words(sender.settle("g-1", 1, messages)) == ["failed", "not_reached", "sent"]
+    assert words(sender.settle("g-1", 2, [outgoing("a-3", "a"), outgoing("b-2", "b")])) == [
+        "waits",
+        "sent",
+    ]
 
 
 def test_item_that_cannot_be_edited_blocks_its_fifo_group_in_the_same_claim(bench: Bench) -> None:
-    items = [
-        item("a-1", "a", Disposition.EDIT_FAILED),
-        item("a-2", "a"),
-        item("b-1", "b"),
+    messages = [
+        outgoing("a-1", "a", Disposition.EDIT_FAILED),
+        outgoing("a-2", "a"),
+        outgoing("b-1", "b"),
     ]
 
-    assert bench.settle(FakeQueue(), items, FIFO) == ["edit_failed", "waits", "sent"]
+    assert bench.settle(FakeQueue(), messages, FIFO) == ["edit_failed", "waits", "sent"]
 
 
 CHUNKS = 4

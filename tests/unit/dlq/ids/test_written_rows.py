@@ -57,7 +57,7 @@ def read_by_a_task(archive: MemoryArchive, words: frozenset[str]) -> list[dict[s
     }
     work = WorkOfTask(
         archive=archive,
-        probe=None,
+        proof=None,
         folder=FOLDER,
         destination="main",
         words=words,
