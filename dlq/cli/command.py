@@ -21,9 +21,9 @@ from dlq.cli.verb import (
     SPARK,
     STACK,
     STACK_VARIABLE,
-    Entry,
     Section,
     Verb,
+    VerbEntry,
 )
 from dlq.errors import InputError
 from dlq_replay import __version__
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from boto3.session import Session
 
 _OWN = {
-    "pause": Entry(Section.DAILY, "stop automatic replay; dead letters stay in the DLQ"),
-    "resume": Entry(Section.DAILY, "start automatic replay again"),
-    "rehearse": Entry(Section.GROUP, "invoke your function with its messages; uses no queue"),
-    "console": Entry(Section.STACK, "a web page on this machine: see, decide, edit, redrive"),
-    "doctor": Entry(Section.STACK, "check queues, function and trigger; say what to change"),
+    "pause": VerbEntry(Section.DAILY, "stop automatic replay; dead letters stay in the DLQ"),
+    "resume": VerbEntry(Section.DAILY, "start automatic replay again"),
+    "rehearse": VerbEntry(Section.GROUP, "invoke your function with its messages; uses no queue"),
+    "console": VerbEntry(Section.STACK, "a web page on this machine: see, decide, edit, redrive"),
+    "doctor": VerbEntry(Section.STACK, "check queues, function and trigger; say what to change"),
 }
 
-ALL_VERBS: Mapping[str, Entry] = {**running.VERBS, **_OWN}
+ALL_VERBS: Mapping[str, VerbEntry] = {**running.VERBS, **_OWN}
 """Every verb of ``dlq``, in the order of its help within their sections."""
 
 _OF_ARCHIVE = {*running.VERBS, "rehearse"}

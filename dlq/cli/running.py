@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import Any, NoReturn, Self
 
 from dlq.cli.terminal import AS_JSON, one_stream, print_error
-from dlq.cli.verb import BAD_INPUT, ENGINE, INTERRUPTED, RARE, SPARK, Entry, Section, Verb, job
+from dlq.cli.verb import BAD_INPUT, ENGINE, INTERRUPTED, RARE, SPARK, Section, Verb, VerbEntry, job
 from dlq.errors import JobError
 
 PACKAGE = "dlq.cli.verbs"
@@ -28,16 +28,24 @@ _NO_RESTORE = _MAY_NOT.format("send to the parked queue")
 _NO_ERASE = _MAY_NOT.format("delete what is archived")
 _NO_SPARK = "it needs no Spark"
 
-VERBS: Mapping[str, Entry] = {
-    "status": Entry(Section.DAILY, "counts of messages, by state"),
-    "groups": Entry(Section.DAILY, "the newest report's groups, and what is decided", _NO_SPARK),
-    "show": Entry(Section.DAILY, "one message or run; a group's messages as a file", _NO_SPARK),
-    "redrive": Entry(Section.DAILY, "plan to queue (dry run by default)"),
-    "collect": Entry(Section.ARCHIVE, "parked queue to archive, report and plan"),
-    "run": Entry(Section.ARCHIVE, "collect, apply a policy, redrive; for a schedule"),
-    "restore": Entry(Section.ARCHIVE, "archive to parked queue (dry run by default)", _NO_RESTORE),
-    "erase": Entry(Section.ARCHIVE, "messages out of the archive (dry run by default)", _NO_ERASE),
-    "decide": Entry(Section.GROUP, "set its action; note why, or that it is resolved", _NO_SPARK),
+VERBS: Mapping[str, VerbEntry] = {
+    "status": VerbEntry(Section.DAILY, "counts of messages, by state"),
+    "groups": VerbEntry(
+        Section.DAILY, "the newest report's groups, and what is decided", _NO_SPARK
+    ),
+    "show": VerbEntry(Section.DAILY, "one message or run; a group's messages as a file", _NO_SPARK),
+    "redrive": VerbEntry(Section.DAILY, "plan to queue (dry run by default)"),
+    "collect": VerbEntry(Section.ARCHIVE, "parked queue to archive, report and plan"),
+    "run": VerbEntry(Section.ARCHIVE, "collect, apply a policy, redrive; for a schedule"),
+    "restore": VerbEntry(
+        Section.ARCHIVE, "archive to parked queue (dry run by default)", _NO_RESTORE
+    ),
+    "erase": VerbEntry(
+        Section.ARCHIVE, "messages out of the archive (dry run by default)", _NO_ERASE
+    ),
+    "decide": VerbEntry(
+        Section.GROUP, "set its action; note why, or that it is resolved", _NO_SPARK
+    ),
 }
 """The verbs of the job, in the order of ``--help``."""
 

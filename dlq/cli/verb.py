@@ -67,7 +67,7 @@ class Section(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class VerbEntry:
     """A verb in the table of all verbs. Listing them imports none.
 
     Attributes:

@@ -11,7 +11,7 @@ from dlq.archive.messages.message_index import shown_table
 from dlq.archive.storage.files import Archive
 from dlq.plan.plan import Action, Plan, PlannedGroup
 from dlq.redrive.run import RedriveRun
-from dlq.redrive.summary import GroupOutcome, RedriveSummary
+from dlq.redrive.summary import GroupResult, RedriveSummary
 
 
 def stopped_note(group_id: str, why: str) -> str:
@@ -39,11 +39,11 @@ def stopped_summary(run: RedriveRun) -> RedriveSummary | None:
 
     counts = _counts(run.archive, plan)
     notes = [stopped_note(group.group_id, stopped[group.group_id]) for group in acting]
-    outcomes: list[GroupOutcome] = []
+    outcomes: list[GroupResult] = []
     for group in plan.groups:
         is_acting = group in acting
         outcomes.append(
-            GroupOutcome(
+            GroupResult(
                 group_id=group.group_id,
                 title=group.title,
                 action=group.action,

@@ -31,7 +31,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupOutcome:
+class GroupResult:
     """One group: how many of its messages met which ``Disposition``."""
 
     group_id: str
@@ -60,7 +60,7 @@ class RedriveSummary:
     plan_id: str
     run_id: str
     destinations: Mapping[str, int]
-    groups: tuple[GroupOutcome, ...]
+    groups: tuple[GroupResult, ...]
     problems: tuple[Tally, ...]
     stopped_by: Stop | None = None
     samples: tuple[EditSample, ...] = ()

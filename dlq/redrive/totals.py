@@ -10,7 +10,7 @@ from dlq.archive.ledger.stop import Stop, foremost
 from dlq.plan.plan import Action, PlannedGroup
 from dlq.redrive.resolving.resolve import ResolvedPlan
 from dlq.redrive.run import Run
-from dlq.redrive.summary import EXAMPLES, GroupOutcome, RedriveSummary, Sent, Tally
+from dlq.redrive.summary import EXAMPLES, GroupResult, RedriveSummary, Sent, Tally
 
 _GO = (Disposition.SEND, Disposition.SENT, Disposition.RESTORED)
 
@@ -35,7 +35,7 @@ def summarize(
         plan_id=run.plan_id,
         run_id=run_id,
         destinations=destinations or {run.destination: 0},
-        groups=_group_outcomes(groups, (*_settled_before(resolved.planned), *outcomes)),
+        groups=_group_results(groups, (*_settled_before(resolved.planned), *outcomes)),
         problems=_problems((*resolved.hindered, *outcomes)),
         stopped_by=first_stop(sent.values()),
         ramp=ramp,
@@ -60,17 +60,17 @@ def _settled_before(planned: Iterable[Tally]) -> Iterator[Tally]:
             yield tally
 
 
-def _group_outcomes(
+def _group_results(
     groups: Sequence[PlannedGroup], tallies: Iterable[Tally]
-) -> tuple[GroupOutcome, ...]:
+) -> tuple[GroupResult, ...]:
     """Add up the messages of each group by disposition."""
     counts = defaultdict[str, Counter[str]](Counter)
     for tally in tallies:
         counts[tally.group_id][tally.disposition] += tally.count
 
-    outcomes: list[GroupOutcome] = []
+    outcomes: list[GroupResult] = []
     for group in groups:
-        outcome = GroupOutcome(
+        outcome = GroupResult(
             group_id=group.group_id,
             title=group.title,
             action=group.action,

@@ -34,9 +34,9 @@ from dlq_replay.replaying.measures import SERVICE, measure_batch, measure_dlq, p
 from dlq_replay.replaying.replay import BatchOutcome, Replayer
 from dlq_replay.replaying.returns import ReturnsCounter
 from dlq_replay.retry import awake_seconds
+from dlq_replay.rules.batch_plan import Failed, PlannedRecord
 from dlq_replay.rules.breaker import rules_for
 from dlq_replay.rules.decision import Park, Replay
-from dlq_replay.rules.plan import Failed, Step
 from dlq_replay.rules.policy import DEFAULT_RETENTION_SECONDS, MAX_MESSAGE_BYTES, QueueLimits
 from dlq_replay.settings import ReplaySettings
 from dlq_replay.wire.addresses import QueueAddress
@@ -287,12 +287,12 @@ def _retention_seconds(attributes: Mapping[str, str]) -> int:
 
 def _log(batch: BatchOutcome) -> None:
     """Write one line per cause and 100 ids: a batch of 10,000 that fails alike stays readable."""
-    counts = Counter([type(outcome.fate).__name__.lower() for outcome in batch.outcomes])
+    counts = Counter([type(outcome.decision).__name__.lower() for outcome in batch.outcomes])
     is_debug = logger.log_level <= logging.DEBUG
 
     groups: dict[tuple[Write, str, tuple[tuple[str, str], ...]], list[str]] = defaultdict(list)
     for outcome in batch.outcomes:
-        match outcome.fate:
+        match outcome.decision:
             case Park(reason):
                 fields: tuple[tuple[str, str], ...] = (("reason", reason),)
                 groups[logger.warning, "parked", fields].append(outcome.message_id)
@@ -333,7 +333,7 @@ def _log_tables(batch: BatchOutcome) -> None:
 def _count(replayer: Replayer, batch: BatchOutcome) -> None:
     now_seconds = replayer.now_seconds()
     main_queue = replayer.policy.main_queue
-    outcomes: dict[QueueAddress, list[Step]] = {main_queue: []}
+    outcomes: dict[QueueAddress, list[PlannedRecord]] = {main_queue: []}
     for outcome in batch.outcomes:
         outcomes.setdefault(outcome.main_queue, []).append(outcome)
 

@@ -18,13 +18,13 @@ from dlq.cli import command as program
 from dlq.cli import verb
 from dlq.cli.command import ALL_VERBS
 from dlq.cli.running import VERBS, load
-from dlq.cli.verbs.rehearse import Outcome, Rehearsal
+from dlq.cli.verbs.rehearse import Rehearsal, RehearsalOutcome
 from dlq.drain.drain import DrainSummary
 from dlq.erase.erase import EraseSummary
 from dlq.explain.grouping import grouped
 from dlq.explain.signature.signature import signature_of
 from dlq.inspect.groups import GroupsOfReport, ListedGroup
-from dlq.inspect.outcomes import Outcome as OfGroup
+from dlq.inspect.outcomes import Outcome
 from dlq.inspect.show import (
     ArchivedCopy,
     DeadLetterHistory,
@@ -264,11 +264,11 @@ def names(*values: type) -> set[str]:
         ("groups", names(ListedGroup, GroupsOfReport)),
         ("status", names(ArchiveStatus, QueueCounts, DrainCount, PlanCount, Blocker, NewestReport)),
         ("show", names(DeadLetterHistory, ArchivedCopy, LedgerEntry)),
-        ("show", names(RunHistory, RunRecord, OfGroup, GroupPlaces, DifferingWord)),
+        ("show", names(RunHistory, RunRecord, Outcome, GroupPlaces, DifferingWord)),
         ("status without a stack", names(StackValues)),
         ("doctor", names(Finding, Check) | set(Severity)),
         ("collect", names(DrainSummary, QueueCounts)),
-        ("rehearse", names(Rehearsal, Outcome, Stop)),
+        ("rehearse", names(Rehearsal, RehearsalOutcome, Stop)),
         ("redrive", names(RedriveSummary, Tally, EditSample, Forecast, GroupRamp, Stop)),
         ("erase", names(EraseSummary)),
         ("run", names(RunSummary, Pending)),

@@ -5,9 +5,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlq_replay.rules.batch_plan import plan_batch
 from dlq_replay.rules.breaker import BreakerRules, BreakerView, Update, apply
 from dlq_replay.rules.decision import Hold, Replay
-from dlq_replay.rules.plan import plan_batch
 from dlq_replay.rules.policy import EXPIRY_MARGIN_SECONDS
 from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, Message
 from tests.property.strategies import messages
@@ -88,24 +88,24 @@ def test_the_breaker_only_turns_replays_into_holds(
 ) -> None:
     ours = policy("main.fifo" if is_fifo else "main", max_age_seconds=5000)
 
-    def step(breaker: BreakerView | None) -> Any:
+    def planned(breaker: BreakerView | None) -> Any:
         breakers = {ours.main_queue: breaker} if breaker else {}
         (planned,) = plan_batch([message], ours, NOW, lambda top: number % (top + 1), {}, breakers)
         return planned
 
-    without = step(None)
-    held = step(view)
-    if isinstance(held.fate, Replay) and held.fate.is_granted:
-        assert held.fate.number == without.fate.number
-        assert held.fate.is_counted is (view.limit != 1)
+    without = planned(None)
+    held = planned(view)
+    if isinstance(held.decision, Replay) and held.decision.is_granted:
+        assert held.decision.number == without.decision.number
+        assert held.decision.is_counted is (view.limit != 1)
         return
-    if not (isinstance(held.fate, Hold) and held.fate.by_breaker):
-        assert held.fate == without.fate
+    if not (isinstance(held.decision, Hold) and held.decision.by_breaker):
+        assert held.decision == without.decision
         return
     assert view.limit is not None
-    assert isinstance(without.fate, Replay)
-    assert held.fate.number == without.fate.number
-    assert 1 <= held.fate.wait_seconds <= 900
+    assert isinstance(without.decision, Replay)
+    assert held.decision.number == without.decision.number
+    assert 1 <= held.decision.wait_seconds <= 900
     if held.entry is not None:
         counters = [
             attributes.get(REPLAY_COUNT_ATTRIBUTE)
@@ -120,18 +120,18 @@ def test_nothing_is_held_past_twelve_hours_or_its_retention(
 ) -> None:
     ours = policy("main.fifo" if is_fifo else "main", dlq_retention_seconds=30_000)
     breakers = {ours.main_queue: view}
-    (step,) = plan_batch([message], ours, NOW, lambda top: number % (top + 1), {}, breakers)
-    if not (isinstance(step.fate, Hold) and step.fate.by_breaker):
+    (planned,) = plan_batch([message], ours, NOW, lambda top: number % (top + 1), {}, breakers)
+    if not (isinstance(planned.decision, Hold) and planned.decision.by_breaker):
         return
     assert isinstance(message.sent_seconds, float) or not is_fifo
-    ends = NOW + step.fate.wait_seconds
+    ends = NOW + planned.decision.wait_seconds
     since = message.history.context.held_seconds
     if is_fifo:
         entered = int(message.sent_seconds or 0)
         assert ends <= entered + 30_000 - EXPIRY_MARGIN_SECONDS
         since = entered if since is None else since
     else:
-        assert step.entry is not None
+        assert planned.entry is not None
         since = NOW if since is None else since
-        assert context_of(step.entry).held_seconds == since
+        assert context_of(planned.entry).held_seconds == since
     assert ends <= min(since, NOW) + 12 * 3600

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from dlq_replay.replaying.replay import BatchOutcome
 from dlq_replay.replaying.sending import NotSent, Refused, SendResult, Unconfirmed, forever
+from dlq_replay.rules.batch_plan import Failed
 from dlq_replay.rules.decision import Hold, Park, Replay, decide
 from dlq_replay.rules.outgoing import held_entry, parked_entry, redriven_entry, replay_entry
-from dlq_replay.rules.plan import Failed
 from dlq_replay.rules.policy import ReplayPolicy
 from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.attributes import MAX_ATTRIBUTES
@@ -114,9 +114,9 @@ def test_every_message_ends_in_exactly_one_place(
     main, dlq, parked = three_queues(refuses)
     outcome = _replay(batch, rules, main, dlq, parked)
 
-    held = [planned for planned in outcome.outcomes if isinstance(planned.fate, Hold)]
-    replayed = [planned for planned in outcome.outcomes if isinstance(planned.fate, Replay)]
-    put_aside = [planned for planned in outcome.outcomes if isinstance(planned.fate, Park)]
+    held = [planned for planned in outcome.outcomes if isinstance(planned.decision, Hold)]
+    replayed = [planned for planned in outcome.outcomes if isinstance(planned.decision, Replay)]
+    put_aside = [planned for planned in outcome.outcomes if isinstance(planned.decision, Park)]
     response = outcome.to_partial_batch_response()
     left = {failure["itemIdentifier"] for failure in response["batchItemFailures"]}
     assert [m.message_id for m in batch] == [planned.message_id for planned in outcome.outcomes]
@@ -125,7 +125,7 @@ def test_every_message_ends_in_exactly_one_place(
     assert len(dlq.sent) == len([planned for planned in held if not planned.is_left])
     assert left == {planned.message_id for planned in outcome.outcomes if planned.is_left}
     assert left >= {
-        planned.message_id for planned in outcome.outcomes if isinstance(planned.fate, Failed)
+        planned.message_id for planned in outcome.outcomes if isinstance(planned.decision, Failed)
     }
     # A message group arrives as an unbroken prefix.
     for group in {m.message_group_id for m in batch} if rules.main_queue.is_fifo else ():

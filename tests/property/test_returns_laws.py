@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from dlq_replay.backoff import Backoff
 from dlq_replay.errors import TableError
+from dlq_replay.rules.batch_plan import PlannedRecord
 from dlq_replay.rules.decision import Park, Replay
 from dlq_replay.rules.outgoing import redriven_entry
-from dlq_replay.rules.plan import Step
 from dlq_replay.wire.message import Message
 from local_sqs.faults import Effect, Fault
 from tests.simulation.event_source import EventSource, collect, run
@@ -92,7 +92,7 @@ class Ending:
 
     Attributes:
         died: ids of the copies that SQS moved to the DLQ, by body; and of all in their order.
-        steps: what the function did, with the time in ms.
+        outcomes: of the messages that the function had, with the time in ms.
     """
 
     scenario: Scenario
@@ -102,7 +102,7 @@ class Ending:
     parked: list[Message] = field(default_factory=list)
     died: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     died_in_order: list[str] = field(default_factory=list)
-    steps: list[tuple[int, Step]] = field(default_factory=list)
+    outcomes: list[tuple[int, PlannedRecord]] = field(default_factory=list)
 
     def sent_of(self, body: str) -> Sent:
         return self.scenario.sent[int(body)]
@@ -155,7 +155,7 @@ def play(scenario: Scenario, *, counts: bool = True) -> Ending:
     def replay(batch: Sequence[Message]) -> set[str]:
         left = stack.replay(batch)
         now_ms = stack.clock.now_ms()
-        ending.steps += [(now_ms, step) for step in stack.outcomes[-1].outcomes]
+        ending.outcomes += [(now_ms, outcome) for outcome in stack.outcomes[-1].outcomes]
         return left
 
     sources = [EventSource(stack.main, consume, 1), EventSource(stack.dlq, replay)]
@@ -186,9 +186,11 @@ def each_return_counts_once_or_is_missed(ending: Ending) -> None:
 
 
 def no_message_of_a_step_is_replayed(ending: Ending) -> None:
-    for _, step in ending.steps:
-        in_step = isinstance(step.record, Message) and ending.sent_of(step.record.body).in_step
-        assert not (in_step and isinstance(step.fate, Replay))
+    for _, outcome in ending.outcomes:
+        in_step = (
+            isinstance(outcome.record, Message) and ending.sent_of(outcome.record.body).in_step
+        )
+        assert not (in_step and isinstance(outcome.decision, Replay))
 
 
 def nothing_is_lost_or_sent_twice(ending: Ending) -> None:
@@ -202,7 +204,7 @@ def lanes_keep_their_order(ending: Ending) -> None:
     """What leaves the DLQ of a message group leaves it in the order in which it came there."""
     if ending.scenario.is_fifo:
         for lane in "ab":
-            left = [s.message_id for _, s in ending.steps if s.group == lane and not s.is_left]
+            left = [s.message_id for _, s in ending.outcomes if s.group == lane and not s.is_left]
             assert left == sorted(left, key=ending.died_in_order.index)
 
 
@@ -210,11 +212,11 @@ def uncounted_canaries_wait_for_a_quarter_of_an_hour(ending: Ending) -> None:
     if ending.scenario.is_fifo or ending.scenario.sqs_faults:
         return
     came_ms: dict[str, int] = {}
-    for now_ms, step in ending.steps:
-        assert isinstance(step.record, Message)
-        waited = (now_ms - came_ms.setdefault(step.message_id, now_ms)) / 1000
-        if ending.sent_of(step.record.body).in_step and isinstance(step.fate, Park):
-            is_counted = step.record.history.context.is_back
+    for now_ms, outcome in ending.outcomes:
+        assert isinstance(outcome.record, Message)
+        waited = (now_ms - came_ms.setdefault(outcome.message_id, now_ms)) / 1000
+        if ending.sent_of(outcome.record.body).in_step and isinstance(outcome.decision, Park):
+            is_counted = outcome.record.history.context.is_back
             assert is_counted or WAIT_SECONDS <= waited
             assert waited <= WAIT_SECONDS + VISIBILITY_SECONDS
 
@@ -235,7 +237,10 @@ def test_counting_changes_nothing_for_what_is_in_no_step(scenario: Scenario) -> 
     plain = replace(scenario, sent=[replace(letter, in_step=False) for letter in scenario.sent])
 
     counting, without = (
-        [(now_ms, step.message_id, step.fate) for now_ms, step in play(plain, counts=counts).steps]
+        [
+            (now_ms, outcome.message_id, outcome.decision)
+            for now_ms, outcome in play(plain, counts=counts).outcomes
+        ]
         for counts in (True, False)
     )
     assert counting == without

@@ -376,22 +376,22 @@ class Outage:
 
     def _replay(self, indexes: Sequence[int]) -> None:
         outcome = self._replayer.replay([self._received(index) for index in indexes], forever)
-        for step in outcome.outcomes:
-            index = int(step.message_id.rpartition("-")[2])
+        for planned in outcome.outcomes:
+            index = int(planned.message_id.rpartition("-")[2])
             letter = self.letters[index]
-            if isinstance(step.fate, Park):
+            if isinstance(planned.decision, Park):
                 letter.parked = self.second
                 self._count_in_dlq(-1)
-            elif isinstance(step.fate, Replay):
+            elif isinstance(planned.decision, Replay):
                 letter.was_replayed = True
                 letter.looks = 0
                 self._count_in_dlq(-1)
                 self.replays[self.rules.minute(self.now)] += 1
-            elif isinstance(step.fate, Hold):
-                self.held += step.fate.by_breaker
-                if step.is_left:
+            elif isinstance(planned.decision, Hold):
+                self.held += planned.decision.by_breaker
+                if planned.is_left:
                     letter.looks += 1
-                    self._put(self._dlq, self.second + step.fate.wait_seconds, index)
+                    self._put(self._dlq, self.second + planned.decision.wait_seconds, index)
             else:
                 letter.looks += 1
                 self._put(self._dlq, self.second + DLQ_VISIBILITY_SECONDS, index)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from dlq_replay.backoff import Backoff
 from dlq_replay.replaying.returns import Add
-from dlq_replay.rules.plan import Failed
+from dlq_replay.rules.batch_plan import Failed
 from dlq_replay.wire.message import Message
 from local_sqs.front import Front
 from tests.simulation.event_source import EventSource
@@ -62,8 +62,8 @@ class RampWorld(Stack):
         left = self.replay(batch)
         now = self.clock.time()
         self.faults["missed"] += [now] * self.outcomes[-1].uncounted_returns
-        fates = [planned.fate for planned in self.outcomes[-1].outcomes]
-        self.faults["left"] += [now] * sum(isinstance(outcome, Failed) for outcome in fates)
+        decisions = [planned.decision for planned in self.outcomes[-1].outcomes]
+        self.faults["left"] += [now] * sum(isinstance(decision, Failed) for decision in decisions)
         return {message.message_id for message in batch} if self.loses_answer() else left
 
     def pass_time(self, seconds: float) -> None:

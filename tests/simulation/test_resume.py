@@ -61,7 +61,7 @@ def replays_by_minute(gathered: int, paused_seconds: int, *, is_limited: bool) -
         for start in range(0, len(waiting), BATCH):
             outcome = made.replay(waiting[start : start + BATCH], forever)
             replays[second // 60] += sum(
-                isinstance(planned.fate, Replay) for planned in outcome.outcomes
+                isinstance(planned.decision, Replay) for planned in outcome.outcomes
             )
         for entry in dlq.sent:
             back = second + max(1, entry.delay_seconds or 0)

@@ -11,7 +11,7 @@ from dlq.archive.storage.files import Archive
 from dlq.cli.verbs.redrive import redrive_fields
 from dlq.console.jobs import Job, Jobs
 from dlq.console.site import Console
-from dlq.redrive.summary import GroupOutcome, RedriveSummary
+from dlq.redrive.summary import GroupResult, RedriveSummary
 from tests.support.console_world import NOW, Browser, plan_of
 
 MAIN = "http://localhost/123456789012/main"
@@ -102,6 +102,6 @@ def a_problem(text: str, disposition: str = "edit_failed") -> dict[str, Any]:
 
 
 def redrive_answer(world: DeadJobs, counts: Mapping[str, int] | None = None, **more: Any) -> Any:
-    group = GroupOutcome(world.group_id, "", "redrive", counts or {"send": 20})
+    group = GroupResult(world.group_id, "", "redrive", counts or {"send": 20})
     summary = RedriveSummary(world.plan_id, "", {MAIN: 20}, (group,), ())
     return {"version": 1, **redrive_fields(summary), **more}

@@ -83,7 +83,7 @@ _ERROR_FIELDS = {*_ERROR, "requestId", "stackTrace", "cause", "trace"}
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class RehearsalFailure:
     """The reason that a function did not process a message. *text* may quote the message."""
 
     type: str
@@ -91,7 +91,7 @@ class Failure:
 
 
 @dataclass(slots=True)
-class Outcome:
+class RehearsalOutcome:
     """The messages with the same verdict and the same type of error, which is empty for ``pass``.
 
     docs/reference.md describes the fields of both values, under "rehearse".
@@ -112,7 +112,7 @@ class Rehearsal:
     group_id: str
     function: str
     messages: int
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[RehearsalOutcome] = field(default_factory=list)
     stopped_by: Stop | None = None
 
     def count(self, verdict: str = "") -> int:
@@ -123,14 +123,14 @@ class Rehearsal:
                 total += outcome.count
         return total
 
-    def add(self, message_id: str, failure: Failure | None) -> None:
+    def add(self, message_id: str, failure: RehearsalFailure | None) -> None:
         """Count a message."""
         masks = compile_masks(())
         error_type = masks.text(failure.type) if failure else ""
 
         outcome = self._outcome_with(error_type)
         if outcome is None:
-            outcome = Outcome(
+            outcome = RehearsalOutcome(
                 verdict="fail" if failure else "pass",
                 error_type=error_type,
                 error=masks.start(failure.text, _REASON_CHARACTERS) if failure else "",
@@ -142,7 +142,7 @@ class Rehearsal:
             outcome.examples.append(message_id)
         self.outcomes.sort(key=lambda other: (other.verdict, -other.count, other.error_type))
 
-    def _outcome_with(self, error_type: str) -> Outcome | None:
+    def _outcome_with(self, error_type: str) -> RehearsalOutcome | None:
         for outcome in self.outcomes:
             if outcome.error_type == error_type:
                 return outcome
@@ -188,7 +188,7 @@ def _run(options: argparse.Namespace) -> int:
     client = _client(session, options.endpoint)
     editor = Editor(plan.edits, plan.plan_id)
 
-    def rehearse_row(row: Row, new_id: str) -> Failure | None:
+    def rehearse_row(row: Row, new_id: str) -> RehearsalFailure | None:
         edited = editor.message({**row, "group_id": group_id, CHANGES: None})
         source_arn = _source_arn(row, options.main_queue_url, session)
         event = event_of(edited, source_arn, new_id, int(time.time() * 1000))
@@ -298,7 +298,7 @@ def _attribute(attribute: MessageAttribute) -> dict[str, Any]:
 
 def failure_of(
     payload: bytes, function_error: str | None, message_id: str, *, is_emulated: bool
-) -> Failure | None:
+) -> RehearsalFailure | None:
     """Return why the function failed on the only message of its event, None if it did not.
 
     A partial batch response is read as Lambda does: an answer without ``batchItemFailures``, or
@@ -317,19 +317,21 @@ def failure_of(
         answer: object = json.loads(payload or b"null")
     except ValueError:
         text = payload.decode(errors="replace")
-        return Failure("Timeout" if "timed out" in text else "InvalidAnswer", text)
+        return RehearsalFailure("Timeout" if "timed out" in text else "InvalidAnswer", text)
 
     fields = answer if isinstance(answer, dict) else {}
     if function_error or (is_emulated and _ERROR <= fields.keys() <= _ERROR_FIELDS):
         error_type = fields.get("errorType") or function_error
-        return Failure(str(error_type), str(fields.get("errorMessage", "")))
+        return RehearsalFailure(str(error_type), str(fields.get("errorMessage", "")))
 
     failed_items = fields.get("batchItemFailures")
     if failed_items is None or failed_items == []:
         return None
     if failed_items == [{"itemIdentifier": message_id}]:
-        return Failure("batchItemFailures", "the function reports the message as failed")
-    return Failure("InvalidPartialResponse", "batchItemFailures is no list of the message's id")
+        return RehearsalFailure("batchItemFailures", "the function reports the message as failed")
+    return RehearsalFailure(
+        "InvalidPartialResponse", "batchItemFailures is no list of the message's id"
+    )
 
 
 def _client(session: "Session", endpoint: str | None) -> "LambdaClient":
@@ -347,7 +349,7 @@ def _client(session: "Session", endpoint: str | None) -> "LambdaClient":
 
 def _invoke(
     client: "LambdaClient", function: str, event: object, message_id: str, *, is_emulated: bool
-) -> Failure | None:
+) -> RehearsalFailure | None:
     """Invoke the function with an event; return why it failed on the message, None if it did not.
 
     Raises what boto3 raises if the function gives no answer.
@@ -358,14 +360,16 @@ def _invoke(
         payload = answer["Payload"].read()
     except ClientError as error:
         if is_emulated and error.response["Error"]["Code"] == "502":
-            return Failure("ProcessEnded", "the emulator says that the process has ended")
+            return RehearsalFailure("ProcessEnded", "the emulator says that the process has ended")
         raise
     function_error = answer.get("FunctionError")
     return failure_of(payload, function_error, message_id, is_emulated=is_emulated)
 
 
 def _rehearse(
-    rehearsal: Rehearsal, rows: Iterable[Row], rehearse_row: Callable[[Row, str], Failure | None]
+    rehearsal: Rehearsal,
+    rows: Iterable[Row],
+    rehearse_row: Callable[[Row, str], RehearsalFailure | None],
 ) -> None:
     """Invoke the function with each message; a call without an answer ends the rehearsal."""
     how_far = HowFar(rehearsal.messages)
@@ -377,7 +381,7 @@ def _rehearse(
                 try:
                     failure = rehearse_row(row, new_id)
                 except EditError as error:
-                    failure = Failure("EditFailed", str(error))
+                    failure = RehearsalFailure("EditFailed", str(error))
                 rehearsal.add(message_id, failure)
 
         except (ClientError, BotoCoreError) as error:
@@ -392,7 +396,7 @@ def _rehearse(
             rehearsal.stopped_by = _INTERRUPTED
 
 
-def _row(outcome: Outcome) -> tuple[object, ...]:
+def _row(outcome: RehearsalOutcome) -> tuple[object, ...]:
     """Return the cells of an outcome."""
     reason = f"{outcome.error_type}: {outcome.error}".rstrip(": ")
     return outcome.verdict, outcome.count, reason, outcome.examples[0]

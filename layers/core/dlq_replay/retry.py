@@ -33,8 +33,8 @@ REPORT_SECONDS = 60.0
 """Time between two reports of a fault."""
 
 
-class Asking:
-    """Asks a table that the work does not depend on: leaves it alone for a while after a fault."""
+class OptionalCalls:
+    """Calls of a table that the work does not depend on: none for a while after a fault."""
 
     def __init__(self, clock_seconds: Callable[[], float]) -> None:
         self._clock_seconds = clock_seconds
@@ -46,12 +46,12 @@ class Asking:
         """Whether a call failed within the last 5 s."""
         return self._clock_seconds() < self._paused_until
 
-    def ask(self, call: Callable[[], T]) -> T | None:
-        """Return what *call* returns; None where it raises, or one before it did a moment ago."""
+    def call(self, function: Callable[[], T]) -> T | None:
+        """Return what *function* returns; None where it raises, or one did a moment ago."""
         if self.is_paused:
             return None
         try:
-            return call()
+            return function()
         except Exception as error:  # noqa: BLE001 - no fault of a table may stop a message
             self._paused_until = self._clock_seconds() + PAUSE_SECONDS
             # Any other error may quote a message.

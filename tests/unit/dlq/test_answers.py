@@ -28,7 +28,7 @@ from dlq.drain.drain import DrainSummary
 from dlq.errors import InputError
 from dlq.plan.ramp import Forecast, GroupRamp, Verdict
 from dlq.progress import silent
-from dlq.redrive.summary import GroupOutcome, RedriveSummary, Tally
+from dlq.redrive.summary import GroupResult, RedriveSummary, Tally
 from dlq.run import Pending, RunSummary
 from tests.support.findings_builder import a_difference, a_group, some_findings
 from tests.support.golden import assert_stored, stored_rows
@@ -63,7 +63,7 @@ PROBLEMS = (
 def redriven(
     counts: dict[str, int], run_id: str = "", action: str = "redrive", *problems: Tally
 ) -> RedriveSummary:
-    group = GroupOutcome("g-1", "TimeoutError", action, counts)
+    group = GroupResult("g-1", "TimeoutError", action, counts)
     return RedriveSummary("p-1", run_id, {"https://q": 1}, (group,), problems)
 
 

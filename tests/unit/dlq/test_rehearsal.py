@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dlq.cli.verbs.rehearse import Failure, Rehearsal, event_of, failure_of
+from dlq.cli.verbs.rehearse import Rehearsal, RehearsalFailure, event_of, failure_of
 from dlq_replay.wire.message import Message
 from tests.support.builders import NOW, context, counter, queue_arn
 
@@ -64,12 +64,15 @@ PASS = None
         ({**ERROR, "batchItemFailures": []}, None, True, PASS),
         # No JSON.
         (b"", None, True, PASS),
-        (TIMEOUT.encode(), None, True, Failure("Timeout", TIMEOUT)),
-        (b"<html>", None, True, Failure("InvalidAnswer", "<html>")),
+        (TIMEOUT.encode(), None, True, RehearsalFailure("Timeout", TIMEOUT)),
+        (b"<html>", None, True, RehearsalFailure("InvalidAnswer", "<html>")),
     ],
 )
 def test_verdict(
-    answer: object, function_error: str | None, is_emulated: bool, expected: str | Failure | None
+    answer: object,
+    function_error: str | None,
+    is_emulated: bool,
+    expected: str | RehearsalFailure | None,
 ) -> None:
     payload = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
     failure = failure_of(payload, function_error, ID, is_emulated=is_emulated)
@@ -80,7 +83,7 @@ def test_verdict(
 def test_what_a_function_says_of_its_failure_is_masked() -> None:
     rehearsal = Rehearsal("p-1", "g-1", "consumer", 1)
 
-    rehearsal.add("m-1", Failure("No user anna@example.com", "password=hunter2 is wrong"))
+    rehearsal.add("m-1", RehearsalFailure("No user anna@example.com", "password=hunter2 is wrong"))
 
     [outcome] = rehearsal.outcomes
     assert (outcome.error_type, outcome.error) == ("No user ***", "password=*** is wrong")

@@ -19,7 +19,7 @@ from dlq.archive.storage.records import record_bytes
 from dlq.cli.verb import BAD_INPUT, DONE, INTERRUPTED, NOT_ALL_SENT, STOPPED
 from dlq.cli.verbs.redrive import exit_code_of
 from dlq.redrive.sending.send_task import SETTLED, read_settled, settled_rows
-from dlq.redrive.summary import GroupOutcome, RedriveSummary, Tally
+from dlq.redrive.summary import GroupResult, RedriveSummary, Tally
 from tests.support.ledgers import MemoryArchive
 
 ONE_DESTINATION, ALL = True, False
@@ -118,7 +118,7 @@ def test_rows_of_tasks_are_counts_and_stops() -> None:
 
 
 def summary_of(counts: dict[str, int], stop: Stop | None) -> RedriveSummary:
-    group = GroupOutcome("g-1", "", "redrive", counts)
+    group = GroupResult("g-1", "", "redrive", counts)
     return RedriveSummary("p-1", "r-1", {"https://q": 1}, (group,), (), stop)
 
 

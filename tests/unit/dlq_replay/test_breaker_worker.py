@@ -73,8 +73,8 @@ def letter(name: str, count: int = 0, *, held: int | None = None, **system: Any)
     return message(name, attributes=own, **{**MOVED, **system})
 
 
-def fates(outcome: BatchOutcome) -> list[str]:
-    return [type(step.fate).__name__ for step in outcome.outcomes]
+def decisions(outcome: BatchOutcome) -> list[str]:
+    return [type(planned.decision).__name__ for planned in outcome.outcomes]
 
 
 def report(outcome: BatchOutcome) -> BreakerReport:
@@ -96,11 +96,11 @@ def test_a_copy_that_no_queue_takes_counts_when_it_leaves_the_dlq() -> None:
     worker = Worker(policy=policy(max_attempts=1))
     worker.parked.refuses = {BODY: Refused("denied")}
     for _ in range(8):
-        assert fates(worker.later(2).replay(letter("stuck", 1))) == ["Failed"]
+        assert decisions(worker.later(2).replay(letter("stuck", 1))) == ["Failed"]
     assert f"b{MINUTE}" not in worker.table.numbers
 
     worker.parked.refuses = {}
-    assert fates(worker.later(2).replay(letter("stuck", 1))) == ["Park"]
+    assert decisions(worker.later(2).replay(letter("stuck", 1))) == ["Park"]
     assert worker.table.numbers[f"b{MINUTE}"] == 1
 
 
@@ -108,7 +108,7 @@ def test_a_dead_letter_of_a_queue_that_is_not_configured_counts_for_none() -> No
     worker = Worker()
     outcome = worker.replay(message("a", DeadLetterQueueSourceArn=queue_arn("foreign")))
 
-    assert fates(outcome) == ["Park"]
+    assert decisions(outcome) == ["Park"]
     assert f"n{MINUTE}" not in worker.table.numbers
 
 
@@ -118,7 +118,7 @@ def test_what_sqs_did_not_confirm_is_neither_turned_away_nor_granted() -> None:
         queue.refuses = {BODY: Refused("throttled")}
     outcome = worker.replay(*(letter(name, 1) for name in "abcd"))
 
-    assert fates(outcome) == ["Failed"] * 4
+    assert decisions(outcome) == ["Failed"] * 4
     assert worker.table.numbers.get(f"x{MINUTE}", 0) == 0
     assert worker.table.numbers[f"g{MINUTE}"] == 0
 
@@ -156,7 +156,7 @@ def test_on_fifo_a_message_that_waited_for_long_has_its_11_hours_from_the_limit(
     """It waited behind another, or replay was paused; no limit has touched it."""
     worker = on_fifo(SILENT | {"began": NOW - 3600, f"g{MINUTE}": 1})
 
-    assert fates(worker.replay(fifo_letter("a", NOW - 20 * 3600))) == ["Hold"]
+    assert decisions(worker.replay(fifo_letter("a", NOW - 20 * 3600))) == ["Hold"]
 
 
 def test_on_fifo_a_message_that_limits_touched_for_12_hours_is_not_held_again() -> None:
@@ -164,7 +164,7 @@ def test_on_fifo_a_message_that_limits_touched_for_12_hours_is_not_held_again() 
     began = NOW - 13 * 3600
     worker = on_fifo(SILENT | {"began": began, f"g{MINUTE}": 1})
 
-    assert fates(worker.replay(fifo_letter("a", began - 60))) == ["Replay"]
+    assert decisions(worker.replay(fifo_letter("a", began - 60))) == ["Replay"]
     assert context_of(worker.main.sent[0]).held_seconds == began
 
 
@@ -175,30 +175,30 @@ def test_on_fifo_what_was_held_while_the_consumer_was_silent_is_limited_by_full(
         fifo_letter("new", NOW - 30),
     ]
 
-    assert fates(worker.replay(*letters)) == ["Hold", "Replay"]
+    assert decisions(worker.replay(*letters)) == ["Hold", "Replay"]
 
 
 def test_under_a_limit_of_1_one_goes_a_minute_and_the_others_are_held() -> None:
     worker = on(LIMITED)
     outcome = worker.replay(letter("a", 2), letter("b", 2), letter("c", 2))
 
-    assert fates(outcome) == ["Replay", "Hold", "Hold"]
+    assert decisions(outcome) == ["Replay", "Hold", "Hold"]
     assert report(outcome) == BreakerReport(is_low=True)
     # No attempt of its own: the counter stays.
     assert worker.main.sent[0].attributes[next(iter(counter("2")))].value == "2"
     assert context_of(worker.main.sent[0]).held_seconds == NOW
     assert [context_of(entry).held_seconds for entry in worker.dlq.sent] == [NOW, NOW]
     assert worker.table.numbers[f"x{MINUTE}"] == 3
-    assert fates(worker.later(5).replay(letter("d", 2))) == ["Hold"]
-    assert fates(worker.later(60).replay(letter("e", 2))) == ["Replay"]
+    assert decisions(worker.later(5).replay(letter("d", 2))) == ["Hold"]
+    assert decisions(worker.later(60).replay(letter("e", 2))) == ["Replay"]
 
 
 def test_a_first_replay_goes_unless_the_consumer_is_silent() -> None:
     spent = {f"g{MINUTE}": 1}
 
-    assert fates(on(LIMITED | spent).replay(letter("a"))) == ["Replay"]
-    assert fates(on(SILENT | spent).replay(letter("a"))) == ["Hold"]
-    assert fates(on(LIMITED | spent).replay(letter("a", held=NOW - 60))) == ["Hold"]
+    assert decisions(on(LIMITED | spent).replay(letter("a"))) == ["Replay"]
+    assert decisions(on(SILENT | spent).replay(letter("a"))) == ["Hold"]
+    assert decisions(on(LIMITED | spent).replay(letter("a", held=NOW - 60))) == ["Hold"]
 
 
 def test_full_counts_attempts_and_a_replay_without_a_limit_forgets() -> None:
@@ -217,7 +217,7 @@ def test_what_a_batch_did_not_need_is_given_back() -> None:
     worker = on({"limit": 6, "since": NOW - 60}, seconds=NOW + 59)
     outcome = worker.replay(letter("a", 1), letter("b", 20))
 
-    assert fates(outcome) == ["Replay", "Park"]
+    assert decisions(outcome) == ["Replay", "Park"]
     assert worker.table.numbers[f"g{MINUTE}"] == 1
 
 
@@ -277,7 +277,7 @@ def test_a_table_that_fails_is_asked_for_no_other_queue_of_the_batch() -> None:
     worker.replayer = replace(worker.replayer, breakers=breakers)
     worker.table.faults = denied
 
-    assert fates(worker.replay(letter("a"))) == ["Replay"]
+    assert decisions(worker.replay(letter("a"))) == ["Replay"]
     assert table.calls == []
 
 
@@ -288,7 +288,7 @@ def test_a_metric_that_cannot_be_read_is_told_once_a_minute_and_changes_nothing(
     outcomes += [worker.later(5).replay(*letters)]
 
     assert [bool(report(outcome).fault) for outcome in outcomes] == [True, True, False]
-    assert {name for outcome in outcomes for name in fates(outcome)} == {"Replay"}
+    assert {name for outcome in outcomes for name in decisions(outcome)} == {"Replay"}
     assert worker.table.numbers["unread_since"] == NOW
 
     worker.deleted = dict.fromkeys(range(MINUTE - 130, MINUTE + 3), 60)
@@ -301,9 +301,9 @@ def test_a_table_that_fails_is_as_without_a_breaker_after_a_minute() -> None:
     worker.replay(letter("a", 1))
     worker.table.faults = denied
 
-    assert fates(worker.later(30).replay(letter("b", 1))) == ["Hold"]
+    assert decisions(worker.later(30).replay(letter("b", 1))) == ["Hold"]
     outcomes = [worker.later(31).replay(letter("c", 1)), worker.later(1).replay(letter("d", 1))]
-    assert [fates(outcome) for outcome in outcomes] == [["Replay"], ["Replay"]]
+    assert [decisions(outcome) for outcome in outcomes] == [["Replay"], ["Replay"]]
     assert report(outcomes[0]).fault is None, "told 31 seconds ago"
 
 
@@ -316,8 +316,8 @@ def test_writes_that_fail_are_dropped_and_end_the_breaker_after_a_minute() -> No
     worker.table.faults = fail
     outcomes = [worker.later(6).replay(letter(f"m-{n}", 1)) for n in range(12)]
 
-    assert fates(outcomes[0]) == ["Hold"]
-    assert fates(outcomes[-1]) == ["Replay"]
+    assert decisions(outcomes[0]) == ["Hold"]
+    assert decisions(outcomes[-1]) == ["Replay"]
     worker.table.faults = lambda _: None
     worker.later(6).replay(letter("z", 1))
     assert worker.table.numbers.get(f"b{MINUTE + 1}", 0) <= 2

@@ -11,8 +11,8 @@ import pytest
 from dlq_replay.replaying.breaker_worker import BreakerReport
 from dlq_replay.replaying.measures import NAMESPACE, Measured, measure_batch, measure_dlq, publish
 from dlq_replay.replaying.replay import BatchOutcome
+from dlq_replay.rules.batch_plan import Failed, PlannedRecord, RecordDecision, Wait
 from dlq_replay.rules.decision import Hold, Park, ParkReason, Replay
-from dlq_replay.rules.plan import Failed, Fate, Step, Wait
 from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.attributes import MAX_ATTRIBUTES
 from dlq_replay.wire.message import Message, SendEntry
@@ -26,12 +26,16 @@ NINE = {f"of the producer {n}": text("x") for n in range(9)}
 HELD_BEFORE = {**counter("1"), **context(first_id="a", due_seconds=NOW)}
 
 
-def became(letter: Message, fate: Fate, main: QueueAddress | None = None) -> Step:
+def became(
+    letter: Message, decision: RecordDecision, main: QueueAddress | None = None
+) -> PlannedRecord:
     """As the function acts on it: where there is room, each copy that it sends has a context."""
     marked = {**letter.attributes, **context(first_id=letter.message_id)}
     attributes = marked if len(marked) <= MAX_ATTRIBUTES else letter.attributes
-    entry = None if isinstance(fate, Failed | Wait) else SendEntry(letter.body, attributes)
-    return Step(letter, letter.message_id, main or policy().main_queue, fate, entry=entry)
+    entry = None if isinstance(decision, Failed | Wait) else SendEntry(letter.body, attributes)
+    return PlannedRecord(
+        letter, letter.message_id, main or policy().main_queue, decision, entry=entry
+    )
 
 
 def moved(name: str = "a", source: str = "main", **fields: object) -> Message:
@@ -40,7 +44,7 @@ def moved(name: str = "a", source: str = "main", **fields: object) -> Message:
     return message(name, DeadLetterQueueSourceArn=arn, **fields)  # type: ignore[arg-type]
 
 
-def days_old(*days: int) -> list[tuple[Message, Fate]]:
+def days_old(*days: int) -> list[tuple[Message, RecordDecision]]:
     system = (f"{NOW - age * DAY}000" for age in days)
     return [
         (message(str(n), SentTimestamp=sent_at), Failed("refused"))
@@ -48,9 +52,9 @@ def days_old(*days: int) -> list[tuple[Message, Fate]]:
     ]
 
 
-BATCHES: dict[str, list[tuple[Message, Fate]]] = {
+BATCHES: dict[str, list[tuple[Message, RecordDecision]]] = {
     "empty": [],
-    "each fate": [
+    "each decision": [
         (message("a"), Replay(1, 7)),
         (message("b"), Park(ParkReason.TOO_OLD)),
         (message("c"), Park(ParkReason.TOO_OLD)),

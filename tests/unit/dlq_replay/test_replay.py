@@ -8,9 +8,9 @@ import pytest
 
 from dlq_replay.replaying.replay import BatchOutcome
 from dlq_replay.replaying.sending import Refused, SendResult, Unconfirmed
+from dlq_replay.rules.batch_plan import Failed, RecordDecision
 from dlq_replay.rules.decision import Park, ParkReason, Replay
 from dlq_replay.rules.failures import Failure
-from dlq_replay.rules.plan import Failed, Fate
 from dlq_replay.rules.policy import ReplayPolicy
 from dlq_replay.wire.attributes import MessageAttribute
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, FailureError
@@ -45,8 +45,8 @@ def play(
     return replayer(batch.rules, *queues, **more).replay(batch.records, lambda: left), queues
 
 
-def fates(outcome: BatchOutcome) -> dict[str, Fate]:
-    return {step.message_id: step.fate for step in outcome.outcomes}
+def decisions(outcome: BatchOutcome) -> dict[str, RecordDecision]:
+    return {planned.message_id: planned.decision for planned in outcome.outcomes}
 
 
 def failures(outcome: BatchOutcome) -> set[str]:
@@ -133,7 +133,10 @@ BATCHES = {
 def test_batch_ends_as_it_is_stored(name: str) -> None:
     outcome, queues = play(BATCHES[name])
 
-    lines = [f"{step.message_id}: {step.fate} {step.fault or ''}" for step in outcome.outcomes]
+    lines = [
+        f"{planned.message_id}: {planned.decision} {planned.fault or ''}"
+        for planned in outcome.outcomes
+    ]
     lines += [f"left: {' '.join(sorted(failures(outcome)))}"]
     for queue in queues:
         for entry in sorted(queue.sent, key=lambda entry: entry.body):
@@ -186,7 +189,7 @@ def test_hold_whose_answer_does_not_come_does_not_keep_the_batch() -> None:
         )
         stuck.released.set()
 
-    assert fates(outcome)["a1"] == Failed("not_reached", "its hold was not confirmed")
+    assert decisions(outcome)["a1"] == Failed("not_reached", "its hold was not confirmed")
     assert failures(outcome) == {"a1"}
 
 
@@ -208,7 +211,7 @@ def test_the_reason_of_a_held_copy_is_known_by_the_id_that_its_consumer_saw() ->
     ]
     outcome, (_, _, parked) = play(Batch(rules, letters), find_failures=find)
 
-    assert fates(outcome) == {
+    assert decisions(outcome) == {
         "copy": Park(ParkReason.NON_RETRYABLE),
         "sent by its producer": Replay(1, 4),
         "moved": Replay(1, 4),
@@ -230,7 +233,7 @@ def test_reasons_are_looked_up_once_and_travel_with_the_parked() -> None:
     outcome, (_, _, parked) = play(Batch(rules, letters), find_failures=find)
 
     assert asked == [["a", "b", "c"]]
-    assert fates(outcome) == {
+    assert decisions(outcome) == {
         "a": Park(ParkReason.NON_RETRYABLE),
         "b": Replay(1, 4),
         "c": Park(ParkReason.ATTEMPTS_EXHAUSTED),

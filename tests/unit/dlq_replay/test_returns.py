@@ -10,8 +10,8 @@ from dlq_replay.errors import TableError
 from dlq_replay.replaying.replay import BatchOutcome
 from dlq_replay.replaying.returns import ReturnsCounter
 from dlq_replay.replaying.sending import Refused, SendResult, forever
+from dlq_replay.rules.batch_plan import Failed, RecordDecision
 from dlq_replay.rules.decision import Park, ParkReason, Replay
-from dlq_replay.rules.plan import Failed, Fate
 from dlq_replay.rules.policy import ReplayPolicy
 from dlq_replay.wire.message import Message, UnreadableRecord
 from tests.support.builders import (
@@ -72,8 +72,8 @@ def returned(
     return message(name, name, context(**redriven), **system)
 
 
-def fates(outcome: BatchOutcome) -> list[Fate]:
-    return [step.fate for step in outcome.outcomes]
+def decisions(outcome: BatchOutcome) -> list[RecordDecision]:
+    return [planned.decision for planned in outcome.outcomes]
 
 
 def test_what_comes_back_is_counted_once_and_goes_on_marked() -> None:
@@ -115,7 +115,7 @@ def test_where_nobody_asks_copies_are_marked_and_a_message_of_a_step_is_parked()
         returned("a", group_id="other"), returned("b", group_id="other", in_step=True)
     )
 
-    assert [type(fate) for fate in fates(outcome)] == [Replay, Park]
+    assert [type(decision) for decision in decisions(outcome)] == [Replay, Park]
     assert outcome.uncounted_returns == 0
     assert context_of(*worker.main.sent).is_back
 
@@ -128,7 +128,7 @@ def test_what_sqs_confirmed_counts_as_parked_again_of_a_step_twice() -> None:
     ]
     outcome = worker.replay(*exhausted, message("c"), returned("d", in_step=True))
 
-    assert fates(outcome)[3] == STEP
+    assert decisions(outcome)[3] == STEP
     assert worker.counted() == ({"first-a", "first-d"}, {"first-a", "first-d"})
     carried = context_of(worker.parked.sent[-1])
     assert (carried.plan_id, carried.group_id, carried.in_step) == ("p", "g", False)
@@ -142,7 +142,7 @@ def denied() -> None:
 
 
 @pytest.mark.parametrize(
-    ("letter", "rules", "fate"),
+    ("letter", "rules", "decision"),
     [
         *(({"looks": looks}, policy(**KNOWN), UNCOUNTED) for looks in (1, 5, -2)),
         ({"looks": 6}, policy(**KNOWN), STEP),
@@ -156,14 +156,17 @@ def denied() -> None:
 )
 @pytest.mark.parametrize("counters", [None, FakeCounters.of([KEY], denied)])
 def test_a_message_of_a_step_that_cannot_be_counted_stays_for_a_quarter_of_an_hour(
-    letter: dict[str, Any], rules: ReplayPolicy, fate: Fate, counters: FakeCounters | None
+    letter: dict[str, Any],
+    rules: ReplayPolicy,
+    decision: RecordDecision,
+    counters: FakeCounters | None,
 ) -> None:
     outcome = Worker(counters, rules).replay(returned(in_step=True, **letter))
 
-    assert fates(outcome) == [fate]
-    assert outcome.uncounted_returns == (fate == STEP)
+    assert decisions(outcome) == [decision]
+    assert outcome.uncounted_returns == (decision == STEP)
     left = outcome.to_partial_batch_response()["batchItemFailures"]
-    assert left == ([] if fate == STEP else [{"itemIdentifier": "a"}])
+    assert left == ([] if decision == STEP else [{"itemIdentifier": "a"}])
 
 
 def test_a_table_that_fails_is_left_alone_for_5_seconds_and_reported_once_a_minute() -> None:
@@ -178,7 +181,7 @@ def test_a_table_that_fails_is_left_alone_for_5_seconds_and_reported_once_a_minu
     for seconds in (0, 4, 2, 5, 60):
         worker.seconds += seconds
         outcome = worker.replay(returned(), returned("b", group_id="other"))
-        assert [type(fate) for fate in fates(outcome)] == [Replay, Replay]
+        assert [type(decision) for decision in decisions(outcome)] == [Replay, Replay]
         assert outcome.uncounted_returns == 2
         faults.append(outcome.returns_fault)
         # No other error may be quoted: it may quote a message.

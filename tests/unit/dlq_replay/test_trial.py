@@ -5,9 +5,9 @@ import pytest
 from dlq_replay.replaying.measures import Metric, measure_batch, measure_dlq
 from dlq_replay.replaying.replay import BatchOutcome
 from dlq_replay.replaying.trial import TRIAL_ATTRIBUTE, trial_entry, trial_id_of
+from dlq_replay.rules.batch_plan import PlannedRecord
 from dlq_replay.rules.decision import Park, ParkReason, decide
 from dlq_replay.rules.outgoing import parked_entry, redriven_entry
-from dlq_replay.rules.plan import Step
 from dlq_replay.rules.policy import ReplayPolicy
 from dlq_replay.wire.attributes import MessageAttribute
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
@@ -110,7 +110,9 @@ def test_it_counts_as_parked_but_not_as_a_dead_letter_that_arrived() -> None:
         park = Park(ParkReason.ATTEMPTS_EXHAUSTED)
         main = policy().main_queue
         copy = SendEntry(message.body)
-        outcome = BatchOutcome((Step(message, message.message_id, main, park, entry=copy),))
+        outcome = BatchOutcome(
+            (PlannedRecord(message, message.message_id, main, park, entry=copy),)
+        )
         measured = measure_batch(outcome)
         measured |= measure_dlq(outcome, [measured], NOW, 60)
 

@@ -129,7 +129,7 @@ HANDLED: dict[str, tuple[Change, Any]] = {
     "a lost answer": (as_wired, event(message("a", "A"), message("b", "LOST"))),
     "a lost answer, from a pipe": (as_wired, event(message("b", "LOST"))["Records"]),
     "a counter and a context that are none": (as_wired, event(message("a", attributes=BROKEN))),
-    "each fate": (
+    "each decision": (
         as_wired,
         event(message("a"), message("b", attributes=counter("3")), message("c", "LOST")),
     ),

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from dlq_replay.retry import Asking, awake_seconds
+from dlq_replay.retry import OptionalCalls, awake_seconds
+from dlq_replay.rules.batch_plan import PlannedRecord
 from dlq_replay.rules.breaker import (
     ARRIVED,
     GRANTED,
@@ -24,7 +25,6 @@ from dlq_replay.rules.breaker import (
     was_replayed,
 )
 from dlq_replay.rules.decision import Hold, Replay
-from dlq_replay.rules.plan import Step
 from dlq_replay.wire.message import Message
 
 READ_SECONDS = 2.0
@@ -89,7 +89,7 @@ class BreakerWorker:
         self._counts: Counter[str] = Counter()
         self._known_at = self._wrote_at = -math.inf
         self._is_failing = False
-        self._asking = Asking(clock_seconds)
+        self._calls = OptionalCalls(clock_seconds)
 
     def look(self, messages: Sequence[Message], now_seconds: int) -> BreakerView | None:
         """Claim what the limit may let through of *messages*.
@@ -102,21 +102,21 @@ class BreakerWorker:
         view = self._view(now_seconds)
         return self._claim(view, sum(map(view.applies_to, messages)))
 
-    def finish(self, outcomes: Sequence[Step], view: BreakerView | None) -> BreakerReport:
+    def finish(self, outcomes: Sequence[PlannedRecord], view: BreakerView | None) -> BreakerReport:
         """Count the outcomes of a batch, write, and judge the consumer where that is due.
 
         *outcomes* are those of this queue's messages that SQS confirmed. *view* is the result of
         ``look`` for the batch.
         """
         if view is None:
-            return BreakerReport(fault=self._asking.fault_to_report())
+            return BreakerReport(fault=self._calls.fault_to_report())
 
         now_seconds = view.now_seconds
         held = 0
         granted = 0
         for outcome in outcomes:
             self._count_dead_letter(outcome, now_seconds)
-            match outcome.fate:
+            match outcome.decision:
                 case Hold(by_breaker=True):
                     held += 1
                 case Replay(is_granted=True):
@@ -126,18 +126,18 @@ class BreakerWorker:
 
         event = None
         is_time = self._clock_seconds() >= self._wrote_at + WRITE_SECONDS
-        if is_time and not self._asking.is_paused:
+        if is_time and not self._calls.is_paused:
             self._write_counts(now_seconds)
             event = self._judge(now_seconds)
         is_low = self._view(now_seconds).limit == 1
-        return BreakerReport(is_low, event, self._asking.fault_to_report())
+        return BreakerReport(is_low, event, self._calls.fault_to_report())
 
     def report(self, now_seconds: int) -> BreakerReport:
         """Report the limit, as far as it is known, for a batch without a message of this queue."""
         is_low = None
         if self._knows(REPORT_SECONDS):
             is_low = self._view(now_seconds).limit == 1
-        return BreakerReport(is_low, fault=self._asking.fault_to_report())
+        return BreakerReport(is_low, fault=self._calls.fault_to_report())
 
     def _knows(self, fresh_seconds: float) -> bool:
         """Read the limit if it was last read *fresh_seconds* ago; return whether it is known."""
@@ -150,7 +150,7 @@ class BreakerWorker:
         if count:
             self._counts[f"{kind}{self._rules.minute(now_seconds)}"] += count
 
-    def _count_dead_letter(self, outcome: Step, now_seconds: int) -> None:
+    def _count_dead_letter(self, outcome: PlannedRecord, now_seconds: int) -> None:
         """Count a dead letter that SQS moved here, once: when it leaves, on FIFO at its first look.
 
         A copy that stays, because no queue takes it, comes again and again.
@@ -192,7 +192,7 @@ class BreakerWorker:
 
         deletions = self._read_deletions(*self._rules.metric_range(now_seconds))
         if not deletions:
-            self._asking.note("the main queue's metric NumberOfMessagesDeleted cannot be read")
+            self._calls.note("the main queue's metric NumberOfMessagesDeleted cannot be read")
         update = self._view(now_seconds).judge(deletions)
         if not (update and self._ask(update) and "since" in update.put):
             return None
@@ -202,7 +202,7 @@ class BreakerWorker:
         """Change the item, or read it; return whether that was done."""
         asked_at = self._clock_seconds()
         table = self._table
-        answer = self._asking.ask(
+        answer = self._calls.call(
             lambda: (True, table.read()) if update is None else table.update(update)
         )
         if answer is None:

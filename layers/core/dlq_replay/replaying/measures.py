@@ -14,8 +14,8 @@ from typing import Literal
 from dlq_replay.replaying.breaker_worker import BreakerReport
 from dlq_replay.replaying.replay import BatchOutcome
 from dlq_replay.replaying.trial import trial_id_of
+from dlq_replay.rules.batch_plan import NOT_COUNTED, Failed, PlannedRecord, RecordDecision, Wait
 from dlq_replay.rules.decision import Hold, Park, Replay
-from dlq_replay.rules.plan import NOT_COUNTED, Failed, Fate, Step, Wait
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
 from dlq_replay.wire.message import Message, SendEntry
 
@@ -68,17 +68,17 @@ def measure_batch(batch: BatchOutcome, breaker: BreakerReport | None = None) -> 
     held = 0
     held_by_breaker = 0
     failed = 0
-    for step in batch.outcomes:
-        fate = step.fate
-        if isinstance(fate, Replay):
-            delays_seconds.append(fate.delay_seconds)
-        elif isinstance(fate, Park):
-            park_reasons[fate.reason] += 1
-        elif isinstance(fate, Hold):
+    for outcome in batch.outcomes:
+        decision = outcome.decision
+        if isinstance(decision, Replay):
+            delays_seconds.append(decision.delay_seconds)
+        elif isinstance(decision, Park):
+            park_reasons[decision.reason] += 1
+        elif isinstance(decision, Hold):
             held += 1
-            if fate.by_breaker:
+            if decision.by_breaker:
                 held_by_breaker += 1
-        elif _stays_to_wait(fate):
+        elif _stays_to_wait(decision):
             held += 1
         else:
             failed += 1
@@ -100,19 +100,19 @@ def measure_batch(batch: BatchOutcome, breaker: BreakerReport | None = None) -> 
     return measured
 
 
-def _measure_leaving(steps: Iterable[Step]) -> tuple[int, list[int]]:
+def _measure_leaving(outcomes: Iterable[PlannedRecord]) -> tuple[int, list[int]]:
     """Return the number of new dead letters among messages that leave the DLQ, and the counters.
 
     Messages that stay in the DLQ count when they leave; test messages of ``dlq doctor`` never.
     """
     arrived = 0
     replay_counts: list[int] = []
-    for step in steps:
-        message = step.record
-        if step.is_left or not isinstance(message, Message) or trial_id_of(message) is not None:
+    for outcome in outcomes:
+        message = outcome.record
+        if outcome.is_left or not isinstance(message, Message) or trial_id_of(message) is not None:
             continue
 
-        if is_new_dead_letter(message, step.entry):
+        if is_new_dead_letter(message, outcome.entry):
             arrived += 1
         # Each dead letter counts once for each time it died: one that was held has been counted.
         replay_count = message.history.replay_count
@@ -137,9 +137,11 @@ def is_new_dead_letter(message: Message, copy: SendEntry | None) -> bool:
     return has_context and not had_context
 
 
-def _stays_to_wait(fate: Fate) -> bool:
+def _stays_to_wait(decision: RecordDecision) -> bool:
     """Return whether it stays in the DLQ though no send of it failed."""
-    return isinstance(fate, Wait) or (isinstance(fate, Failed) and fate.cause == NOT_COUNTED)
+    return isinstance(decision, Wait) or (
+        isinstance(decision, Failed) and decision.cause == NOT_COUNTED
+    )
 
 
 def measure_dlq(
@@ -155,8 +157,8 @@ def measure_dlq(
     uncounted = batch.uncounted_returns
 
     left_seconds: list[int] = []
-    for step in batch.outcomes:
-        sent_seconds = step.record.sent_seconds if isinstance(step.record, Message) else None
+    for outcome in batch.outcomes:
+        sent_seconds = outcome.record.sent_seconds if isinstance(outcome.record, Message) else None
         if sent_seconds is not None:
             left_seconds.append(max(0, int(sent_seconds) + retention_seconds - now_seconds))
 

@@ -24,11 +24,11 @@ from dlq_replay.replaying.sending import (
     Unconfirmed,
     send_groups,
 )
+from dlq_replay.rules.batch_plan import Failed, PlannedRecord, Wait, plan_batch
 from dlq_replay.rules.breaker import BreakerView
 from dlq_replay.rules.decision import Hold, Park, Replay
 from dlq_replay.rules.failures import Failure
 from dlq_replay.rules.outgoing import source_queue
-from dlq_replay.rules.plan import Failed, Step, Wait, plan_batch
 from dlq_replay.rules.policy import ReplayPolicy
 from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.message import History, Message, UnreadableRecord
@@ -58,7 +58,7 @@ class BatchOutcome:
         failures_fault: why the failures that consumers recorded may be incomplete; else None.
     """
 
-    outcomes: tuple[Step, ...]
+    outcomes: tuple[PlannedRecord, ...]
     breakers: Mapping[QueueAddress, BreakerReport] = field(default_factory=dict)
     uncounted_returns: int = 0
     returns_fault: str | None = None
@@ -66,7 +66,9 @@ class BatchOutcome:
 
     def to_partial_batch_response(self) -> dict[str, list[dict[str, str]]]:
         """Return Lambda's partial batch response: it deletes every message that is not in it."""
-        left = [{"itemIdentifier": step.message_id} for step in self.outcomes if step.is_left]
+        left = [
+            {"itemIdentifier": outcome.message_id} for outcome in self.outcomes if outcome.is_left
+        ]
         return {"batchItemFailures": left}
 
 
@@ -110,7 +112,7 @@ class Replayer:
         views: Mapping[QueueAddress, BreakerView | None] = {}
         reports: dict[QueueAddress, BreakerReport] = {}
 
-        def plan() -> list[Step]:
+        def plan() -> list[PlannedRecord]:
             return plan_batch(
                 counted, self.policy, now_seconds, self.draw_up_to, failures, views, uncounted
             )
@@ -118,15 +120,15 @@ class Replayer:
         try:
             if self.breakers and seconds_left() > 0:
                 views = self._look(counted, now_seconds)
-            steps = plan()
+            planned_records = plan()
         except Exception as error:  # noqa: BLE001 - no fault of a breaker may stop a message
             views = {}
             reports = dict.fromkeys(self.breakers, _faulty_breaker(error))
-            steps = plan()
+            planned_records = plan()
 
-        results = send_groups(self._groups(steps), self.executor, seconds_left)
-        held = self._settle_groups(steps, results, seconds_left)
-        outcomes = tuple(_outcome(step, results, held) for step in steps)
+        results = send_groups(self._groups(planned_records), self.executor, seconds_left)
+        held = self._settle_groups(planned_records, results, seconds_left)
+        outcomes = tuple(_outcome(planned, results, held) for planned in planned_records)
 
         if seconds_left() > 0:
             for queue, view in views.items():
@@ -137,7 +139,7 @@ class Replayer:
             outcomes=outcomes,
             breakers=reports,
             uncounted_returns=missed,
-            returns_fault=self.returns.asking.fault_to_report(),
+            returns_fault=self.returns.calls.fault_to_report(),
             failures_fault=fault,
         )
 
@@ -157,7 +159,7 @@ class Replayer:
         return views
 
     def _finish(
-        self, queue: QueueAddress, outcomes: Sequence[Step], view: BreakerView | None
+        self, queue: QueueAddress, outcomes: Sequence[PlannedRecord], view: BreakerView | None
     ) -> BreakerReport:
         """Let the breaker count. The messages are sent: an error here would send them again."""
         own = [outcome for outcome in outcomes if self._source_of(outcome.record) == queue]
@@ -195,38 +197,40 @@ class Replayer:
 
     def _settle_groups(
         self,
-        steps: Sequence[Step],
+        planned_records: Sequence[PlannedRecord],
         results: Mapping[str, SendResult],
         seconds_left: Callable[[], float],
     ) -> set[str]:
         left = seconds_left()
         if left <= 0 or not self.policy.main_queue.is_fifo:
             return set()
-        settling = self.executor.submit(_settle_groups, steps, results, self.dlq)
+        settling = self.executor.submit(_settle_groups, planned_records, results, self.dlq)
         try:
             return settling.result(timeout=None if math.isinf(left) else left)
         except TimeoutError:
             # It may still take effect; either way the messages stay in the DLQ and come again.
             return set()
 
-    def _groups(self, steps: Sequence[Step]) -> list[list[Shipment]]:
+    def _groups(self, planned_records: Sequence[PlannedRecord]) -> list[list[Shipment]]:
         groups: dict[str | None, list[Shipment]] = {}
-        for step in steps:
-            if step.entry is not None:
-                shipment = Shipment(step.message_id, self._queue(step), step.entry)
-                groups.setdefault(step.group, []).append(shipment)
+        for planned in planned_records:
+            if planned.entry is not None:
+                shipment = Shipment(planned.message_id, self._queue(planned), planned.entry)
+                groups.setdefault(planned.group, []).append(shipment)
         return list(groups.values())
 
-    def _queue(self, step: Step) -> Queue:
-        if isinstance(step.fate, Park):
+    def _queue(self, planned: PlannedRecord) -> Queue:
+        if isinstance(planned.decision, Park):
             return self.parked_queue
-        if not isinstance(step.fate, Replay):
+        if not isinstance(planned.decision, Replay):
             return self.dlq
-        return self.main_queues[step.main_queue]
+        return self.main_queues[planned.main_queue]
 
 
 def _settle_groups(
-    steps: Sequence[Step], results: Mapping[str, SendResult], dlq: DeadLetterQueue
+    planned_records: Sequence[PlannedRecord],
+    results: Mapping[str, SendResult],
+    dlq: DeadLetterQueue,
 ) -> set[str]:
     """FIFO: hide the heads that must wait, and show the messages behind a head that is settled.
 
@@ -240,25 +244,27 @@ def _settle_groups(
     """
     sent = {key for key, result in results.items() if isinstance(result, Confirmed)}
     unsent = results.keys() - sent
-    broken_groups = {step.group for step in steps if step.message_id in unsent}
+    broken_groups = {planned.group for planned in planned_records if planned.message_id in unsent}
     heads: dict[str, tuple[Message, int]] = {}
-    for step in steps:
-        if not isinstance(step.fate, Hold) or not isinstance(step.record, Message):
+    for planned in planned_records:
+        if not isinstance(planned.decision, Hold) or not isinstance(planned.record, Message):
             continue
-        if step.group not in broken_groups:
-            heads[step.message_id] = (step.record, step.fate.wait_seconds)
+        if planned.group not in broken_groups:
+            heads[planned.message_id] = (planned.record, planned.decision.wait_seconds)
     unconfirmed = dlq.change_visibility([*heads.values()])
     held = heads.keys() - {message.message_id for message in unconfirmed}
 
-    parked = {step.message_id for step in steps if isinstance(step.fate, Park)} & sent
+    parked = {
+        planned.message_id for planned in planned_records if isinstance(planned.decision, Park)
+    } & sent
     settled = held | parked
-    settled_groups = {step.group for step in steps if step.message_id in settled}
+    settled_groups = {planned.group for planned in planned_records if planned.message_id in settled}
     behind: list[tuple[Message, int]] = []
-    for step in steps:
-        if not isinstance(step.fate, Wait) or not isinstance(step.record, Message):
+    for planned in planned_records:
+        if not isinstance(planned.decision, Wait) or not isinstance(planned.record, Message):
             continue
-        if step.group in settled_groups:
-            behind.append((step.record, 0))
+        if planned.group in settled_groups:
+            behind.append((planned.record, 0))
     dlq.change_visibility(behind)
     return held
 
@@ -282,18 +288,20 @@ def _faulty_breaker(error: Exception) -> BreakerReport:
     return BreakerReport(fault=f"{type(error).__name__}: {error}")
 
 
-def _outcome(step: Step, results: Mapping[str, SendResult], held: set[str]) -> Step:
-    if step.entry is None:
-        if isinstance(step.fate, Hold) and step.message_id not in held:
-            return step._replace(fate=Failed("not_reached", "its hold was not confirmed"))
-        return step
+def _outcome(
+    planned: PlannedRecord, results: Mapping[str, SendResult], held: set[str]
+) -> PlannedRecord:
+    if planned.entry is None:
+        if isinstance(planned.decision, Hold) and planned.message_id not in held:
+            return planned._replace(decision=Failed("not_reached", "its hold was not confirmed"))
+        return planned
 
-    match results[step.message_id]:
+    match results[planned.message_id]:
         case Confirmed():
-            return step
+            return planned
         case Refused(code, text):
-            return step._replace(fate=Failed("refused", text or code))
+            return planned._replace(decision=Failed("refused", text or code))
         case Unconfirmed(cause):
-            return step._replace(fate=Failed("unconfirmed", cause))
+            return planned._replace(decision=Failed("unconfirmed", cause))
         case NotSent():
-            return step._replace(fate=Failed("not_reached"))
+            return planned._replace(decision=Failed("not_reached"))

@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from itertools import chain
 
-from dlq_replay.retry import Asking, awake_seconds
+from dlq_replay.retry import OptionalCalls, awake_seconds
+from dlq_replay.rules.batch_plan import PlannedRecord
 from dlq_replay.rules.decision import Park, returned_in_step
 from dlq_replay.rules.outgoing import source_queue
-from dlq_replay.rules.plan import Step
 from dlq_replay.rules.policy import ReplayPolicy
 from dlq_replay.wire.message import Message, UnreadableRecord
 
@@ -60,7 +60,7 @@ class ReturnsCounter:
     ) -> None:
         self._add = add
         self._clock_seconds = clock_seconds
-        self.asking = Asking(clock_seconds)
+        self.calls = OptionalCalls(clock_seconds)
 
     def count(
         self, records: Collection[Message | UnreadableRecord], policy: ReplayPolicy
@@ -103,12 +103,12 @@ class ReturnsCounter:
                 uncounted.add(message.message_id)
         return batch, frozenset(uncounted), len(lost) - len(uncounted)
 
-    def count_parked(self, outcomes: Iterable[Step]) -> None:
+    def count_parked(self, outcomes: Iterable[PlannedRecord]) -> None:
         """Count the parked messages of redrives. SQS must have confirmed *outcomes*."""
         parked: list[Message] = []
-        for step in outcomes:
-            if isinstance(step.fate, Park) and isinstance(step.record, Message):
-                parked.append(step.record)
+        for outcome in outcomes:
+            if isinstance(outcome.decision, Park) and isinstance(outcome.record, Message):
+                parked.append(outcome.record)
 
         for key, messages in _by_redrive(parked).items():
             self._is_counted(key, "parked", messages)
@@ -122,7 +122,7 @@ class ReturnsCounter:
     def _is_counted(self, key: Key, kind: str, messages: Iterable[Message]) -> bool:
         add = self._add
         ids = frozenset(message.first_id for message in messages)
-        return add is not None and self.asking.ask(lambda: add(*key, kind, ids)) is not None
+        return add is not None and self.calls.call(lambda: add(*key, kind, ids)) is not None
 
 
 def _by_redrive(messages: Iterable[Message]) -> dict[Key, list[Message]]:

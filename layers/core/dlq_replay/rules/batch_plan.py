@@ -43,11 +43,11 @@ class Wait:
     """FIFO: it stays in the DLQ behind one of its group that is held, parked or left."""
 
 
-Fate = Decision | Wait | Failed
+RecordDecision = Decision | Wait | Failed
 
 
-class Step(NamedTuple):
-    """One record and the decision about it; after the send, its outcome.
+class PlannedRecord(NamedTuple):
+    """One record and the decision about it; after the send, what became of it.
 
     Attributes:
         group: messages that must keep their order: the FIFO group, else the message alone; None
@@ -60,7 +60,7 @@ class Step(NamedTuple):
     record: Message | UnreadableRecord
     group: str | None
     main_queue: QueueAddress
-    fate: Fate
+    decision: RecordDecision
     entry: SendEntry | None = None
 
     @property
@@ -76,7 +76,7 @@ class Step(NamedTuple):
     @property
     def is_left(self) -> bool:
         """Whether it must stay in the DLQ: Failed, and on FIFO Hold and Wait."""
-        return self.entry is None or isinstance(self.fate, Failed)
+        return self.entry is None or isinstance(self.decision, Failed)
 
 
 def plan_batch(
@@ -87,7 +87,7 @@ def plan_batch(
     failures: Mapping[str, Failure],
     breakers: Mapping[QueueAddress, BreakerView | None] | None = None,
     uncounted: Container[str] = (),
-) -> list[Step]:
+) -> list[PlannedRecord]:
     """Decide on every record, in order. Message ids must be distinct.
 
     *failures* are the records of consumers, by ``failed_id``. *breakers* are those of each main
@@ -97,7 +97,7 @@ def plan_batch(
     On FIFO a group goes on only past a replay: behind a record that is held, parked or left, the
     rest of its group is left too, so that it cannot overtake.
     """
-    steps: list[Step] = []
+    planned_records: list[PlannedRecord] = []
     stopped: set[str | None] = set()
     planners: dict[QueueAddress | None, _Planner] = {}
     is_fifo = policy.main_queue.is_fifo
@@ -112,21 +112,23 @@ def plan_batch(
 
         main = planner.policy.main_queue
         if group in stopped:
-            step = Step(record, group, main, Wait())
+            planned = PlannedRecord(record, group, main, Wait())
         elif isinstance(record, UnreadableRecord):
-            step = Step(record, group, main, Failed("unreadable", record.fault))
+            planned = PlannedRecord(record, group, main, Failed("unreadable", record.fault))
         elif group is None:
-            step = Step(record, None, main, Failed("no_group", "a FIFO queue needs MessageGroupId"))
+            planned = PlannedRecord(
+                record, None, main, Failed("no_group", "a FIFO queue needs MessageGroupId")
+            )
         elif record.message_id in uncounted:
-            fate = Failed(NOT_COUNTED, "its return could not be counted")
-            step = Step(record, group, main, fate)
+            decision = Failed(NOT_COUNTED, "its return could not be counted")
+            planned = PlannedRecord(record, group, main, decision)
         else:
-            step = planner.step(record, group, failures.get(record.failed_id))
+            planned = planner.plan(record, group, failures.get(record.failed_id))
 
-        if group is not None and not isinstance(step.fate, Replay):
+        if group is not None and not isinstance(planned.decision, Replay):
             stopped.add(group)
-        steps.append(step)
-    return steps
+        planned_records.append(planned)
+    return planned_records
 
 
 @dataclass(slots=True)
@@ -138,7 +140,7 @@ class _Planner:
     breaker: BreakerView
     grants: int
 
-    def step(self, message: Message, group: str, failure: Failure | None) -> Step:
+    def plan(self, message: Message, group: str, failure: Failure | None) -> PlannedRecord:
         policy = self.policy
         view = self.breaker
         decision = decide(message, policy, view.now_seconds, self.draw_up_to, failure)
@@ -153,7 +155,7 @@ class _Planner:
                 decision = hold
 
         entry = self._copy(message, decision, failure)
-        return Step(message, group, policy.main_queue, decision, entry)
+        return PlannedRecord(message, group, policy.main_queue, decision, entry)
 
     def _copy(
         self, message: Message, decision: Decision, failure: Failure | None
