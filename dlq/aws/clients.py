@@ -212,7 +212,7 @@ class QueueCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Queue:
+class DescribedQueue:
     """A queue as GetQueueAttributes describes it. A policy that cannot be read is none.
 
     Attributes:
@@ -300,12 +300,12 @@ class Queue:
             return {}
 
 
-def described(url: str, make_client: ClientFactory) -> Queue:
+def described(url: str, make_client: ClientFactory) -> DescribedQueue:
     """Ask SQS for a queue; raise QueueError if it does not describe it."""
-    return Queue(url, SqsQueue(make_client(url), url).describe())
+    return DescribedQueue(url, SqsQueue(make_client(url), url).describe())
 
 
-def require_queue(option: str, url: str, make_client: ClientFactory) -> Queue:
+def require_queue(option: str, url: str, make_client: ClientFactory) -> DescribedQueue:
     """Describe the queue that was given as *option*.
 
     Raises:

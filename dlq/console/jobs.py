@@ -62,7 +62,7 @@ EXIT_WORDS: Mapping[int | None, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class JobStep:
     """One step of a job: its name, its time so far, and its progress, which may be empty."""
 
     label: str
@@ -93,10 +93,10 @@ class Job:
     exit_code: int | None
     ended_at: datetime | None
     stops: int
-    steps: Sequence[Step]
+    steps: Sequence[JobStep]
 
     @property
-    def step(self) -> Step | None:
+    def step(self) -> JobStep | None:
         """The current or last step; None before the first."""
         return self.steps[-1] if self.steps else None
 
@@ -318,13 +318,13 @@ def _read(path: Path) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _steps(path: Path) -> list[Step]:
+def _steps(path: Path) -> list[JobStep]:
     """Return the last line of each step in the end of a file of progress."""
-    steps: list[Step] = []
+    steps: list[JobStep] = []
     for line in _tail(path).splitlines():
         # The first one may be cut, and the last one be half written.
         with suppress(ValueError):
-            step = Step(**json.loads(line))
+            step = JobStep(**json.loads(line))
             if steps and step.label == steps[-1].label and step.seconds >= steps[-1].seconds:
                 steps.pop()
             steps.append(step)

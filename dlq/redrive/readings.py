@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq.aws.clients import (
     ClientFactory,
-    Queue,
+    DescribedQueue,
     QueueCounts,
     aws_client,
     queue_counts,
@@ -45,7 +45,7 @@ class ReturnsProbe:
     """Reads what tells whether a step's failures have returned to the DLQ of *queue*."""
 
     request: RedriveRequest
-    queue: Queue
+    queue: DescribedQueue
     make_client: ClientFactory
 
     def check(self) -> None:
@@ -162,7 +162,7 @@ class ReturnsProbe:
 
 
 def find_probes(
-    request: RedriveRequest, destinations: Mapping[str, Queue], make_client: ClientFactory
+    request: RedriveRequest, destinations: Mapping[str, DescribedQueue], make_client: ClientFactory
 ) -> tuple[dict[str, ReturnsProbe], str]:
     """Return what tells whether a step to each destination was good; none where all goes at once.
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import partial
 from itertools import chain
 
-from dlq.aws.clients import Queue
+from dlq.aws.clients import DescribedQueue
 from dlq_replay.settings import ReplaySettings
 from dlq_replay.wire.addresses import QueueAddress
 
@@ -91,10 +91,10 @@ class Installation:
     function_name: str
     timeout_seconds: int
     settings: ReplaySettings
-    main: Queue
-    dlq: Queue
-    parked: Queue
-    other_main: tuple[Queue, ...] = ()
+    main: DescribedQueue
+    dlq: DescribedQueue
+    parked: DescribedQueue
+    other_main: tuple[DescribedQueue, ...] = ()
     triggers: tuple[TriggerFacts, ...] = ()
     other_readers: tuple[TriggerFacts, ...] = ()
     consumers: Mapping[str, int] = field(default_factory=dict)
@@ -125,12 +125,12 @@ class Installation:
         return self.dlq.arn in live_sources
 
     @property
-    def main_queues(self) -> tuple[Queue, ...]:
+    def main_queues(self) -> tuple[DescribedQueue, ...]:
         """The main queue, and the others."""
         return (self.main, *self.other_main)
 
     @property
-    def queues(self) -> tuple[Queue, ...]:
+    def queues(self) -> tuple[DescribedQueue, ...]:
         """All of them."""
         return (*self.main_queues, self.dlq, self.parked)
 
@@ -491,7 +491,7 @@ def _errors_can_be_found(installation: Installation) -> Iterator[Finding]:
         )
 
 
-def _days(queue: Queue) -> str:
+def _days(queue: DescribedQueue) -> str:
     return f"{queue.retention_seconds / 86_400:g} days"
 
 

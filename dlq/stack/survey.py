@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 
-from dlq.aws.clients import SOURCES_PAGE, Queue
+from dlq.aws.clients import SOURCES_PAGE, DescribedQueue
 from dlq.errors import InputError
 from dlq.stack.outputs import aws_errors, clients_of, read_stack
 from dlq.stack.rules import Installation, TriggerFacts
@@ -142,8 +142,8 @@ class _Questions:
         return None
 
 
-def _describe_queue(client: Client, url: str) -> Queue:
-    return Queue(url, SqsQueue(client("sqs"), url).describe())
+def _describe_queue(client: Client, url: str) -> DescribedQueue:
+    return DescribedQueue(url, SqsQueue(client("sqs"), url).describe())
 
 
 def read_function(client: Client, function: str) -> tuple[Mapping[str, Any], ReplaySettings]:
@@ -203,7 +203,9 @@ def _seconds(moment: datetime | None) -> float | None:
     return None if moment is None else moment.timestamp()
 
 
-def _other_readers(client: Client, function: str, *queues: Queue) -> tuple[TriggerFacts, ...]:
+def _other_readers(
+    client: Client, function: str, *queues: DescribedQueue
+) -> tuple[TriggerFacts, ...]:
     readers: list[TriggerFacts] = []
     for queue in queues:
         triggers = list_mappings(client, EventSourceArn=queue.arn)
@@ -216,7 +218,7 @@ def _other_readers(client: Client, function: str, *queues: Queue) -> tuple[Trigg
     return tuple(readers)
 
 
-def _consumers(client: Client, main: Queue) -> dict[str, int]:
+def _consumers(client: Client, main: DescribedQueue) -> dict[str, int]:
     timeouts: dict[str, int] = {}
     for mapping in list_mappings(client, EventSourceArn=main.arn):
         function = client("lambda").get_function_configuration(FunctionName=mapping.target)
@@ -224,7 +226,7 @@ def _consumers(client: Client, main: Queue) -> dict[str, int]:
     return timeouts
 
 
-def _sources(client: Client, dlq: Queue) -> tuple[str, ...]:
+def _sources(client: Client, dlq: DescribedQueue) -> tuple[str, ...]:
     account = dlq.arn.rpartition(":")[0]
     paginator = client("sqs").get_paginator("list_dead_letter_source_queues")
     urls: list[str] = []
@@ -253,7 +255,7 @@ def _is_denied(
     return any(result["EvalDecision"] != "allowed" for result in answer["EvaluationResults"])
 
 
-def _denied_keys(client: Client, role: str, queues: Sequence[Queue]) -> tuple[str, ...]:
+def _denied_keys(client: Client, role: str, queues: Sequence[DescribedQueue]) -> tuple[str, ...]:
     denied: list[str] = []
     for key in sorted({queue.customer_key for queue in queues if queue.customer_key}):
         arn = client("kms").describe_key(KeyId=key)["KeyMetadata"]["Arn"]
@@ -267,7 +269,7 @@ def _denied_keys(client: Client, role: str, queues: Sequence[Queue]) -> tuple[st
 
 
 def _denied_sends(
-    client: Client, role: str, queues: Sequence[Queue], dlq: Queue
+    client: Client, role: str, queues: Sequence[DescribedQueue], dlq: DescribedQueue
 ) -> tuple[str, ...]:
     denied: list[str] = []
     for queue in queues:

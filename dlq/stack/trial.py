@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from dlq.aws.clients import Queue
+from dlq.aws.clients import DescribedQueue
 from dlq.stack.rules import (
     NET_MIN_RECEIVE_COUNT,
     WHY_NOT_DEAD,
@@ -205,7 +205,7 @@ class Trial:
         cause = broken(self.installation.function_name, fault, fix)
         return Check("as it was sent", works=False, observed="its copy differs", causes=(cause,))
 
-    def _sweep(self, queue: Queue) -> tuple[Message | None, bool]:
+    def _sweep(self, queue: DescribedQueue) -> tuple[Message | None, bool]:
         """Receive all messages of *queue*, delete test messages, give all others back.
 
         Return the message of this test, or None, and whether SQS confirmed its deletion. Raise
@@ -213,7 +213,7 @@ class Trial:
         """
         source = SqsQueue(self.client("sqs"), queue.url)
         end = self.now() + _SWEEP_SECONDS
-        _require_sweepable(Queue(queue.url, source.describe()))
+        _require_sweepable(DescribedQueue(queue.url, source.describe()))
 
         tests: list[Message] = []
         others: list[Message] = []
@@ -242,7 +242,7 @@ class Trial:
         return None, False
 
 
-def _require_sweepable(queue: Queue) -> None:
+def _require_sweepable(queue: DescribedQueue) -> None:
     """Raise QueueError if receiving all messages of *queue* could move them or hide many."""
     if queue.counts.visible > RECEIVABLE_MESSAGES:
         raise QueueError(f"{queue.name} has {queue.counts.visible:,} messages")

@@ -27,7 +27,7 @@ from dlq.archive.ledger.disposition import Disposition
 from dlq.archive.messages.dead_letter_schema import to_row
 from dlq.archive.messages.message_store import write_messages
 from dlq.archive.storage.files import open_archive
-from dlq.aws.clients import Queue, sqs_client
+from dlq.aws.clients import DescribedQueue, sqs_client
 from dlq.cli.on_glue import privacy_options, run_job
 from dlq.cli.running import main
 from dlq.redrive.readings import ReturnsProbe
@@ -399,7 +399,7 @@ def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> Non
     assert queues["Invoices"].describe()["ApproximateNumberOfMessages"] == "9"
     assert archive.list("commands") == []
     # A ramp also asks for what this reads.
-    main = Queue(queues["MainQueue"].url, queues["MainQueue"].describe())
+    main = DescribedQueue(queues["MainQueue"].url, queues["MainQueue"].describe())
     function = "arn:aws:lambda:us-east-1:123456789012:function:replay"
     asked = RedriveRequest(main_queue_url=main.url, function_arn=function)
     probe = ReturnsProbe(asked, main, sqs_client)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError
 
-from dlq.aws.clients import Queue
+from dlq.aws.clients import DescribedQueue
 from dlq.stack.rules import Installation, TriggerFacts
 from dlq.stack.trial import Check, Trial
 from dlq_replay.replaying.trial import TRIAL_ATTRIBUTE
@@ -96,9 +96,9 @@ class TrialStack:
         )
         self.client.client.send_message(QueueUrl=queue.url, MessageBody=body, **group, **more)
 
-    def facts(self, queue: ModelQueue) -> Queue:
+    def facts(self, queue: ModelQueue) -> DescribedQueue:
         answer = self.client.client.get_queue_attributes(QueueUrl=queue.url, AttributeNames=["All"])
-        return Queue(queue.url, answer["Attributes"])
+        return DescribedQueue(queue.url, answer["Attributes"])
 
     def pass_time(self, seconds: float) -> None:
         run(self.stack.model, self.sources, self.stack.clock.now_ms() + round(seconds * 1000))

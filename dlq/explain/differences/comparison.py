@@ -71,7 +71,7 @@ class SampledGroup:
 
 
 @dataclass(frozen=True)
-class Sample:
+class SampledMessages:
     """The sampled messages.
 
     Attributes:
@@ -125,7 +125,7 @@ class Others:
 class Comparisons:
     """Finds the messages to compare each group of a sample with."""
 
-    def __init__(self, sample: Sample) -> None:
+    def __init__(self, sample: SampledMessages) -> None:
         """Count the values of each field in the messages of each shape."""
         table = sample.table
         self._sample = sample

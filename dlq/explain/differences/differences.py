@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dlq.explain.differences.causes import find_causes
-from dlq.explain.differences.comparison import Comparisons, Others, Sample, SampledGroup
+from dlq.explain.differences.comparison import Comparisons, Others, SampledGroup, SampledMessages
 from dlq.explain.differences.contrast import (
     LEAST_PART,
     MAY_BE_IMPLIED,
@@ -75,7 +75,7 @@ share of those that would by chance."""
 
 
 def find_differences(
-    sample: Sample, wanted: Iterable[str], masks: Masks
+    sample: SampledMessages, wanted: Iterable[str], masks: Masks
 ) -> dict[str, tuple[Difference, ...]]:
     """Return the differences of the groups with ids *wanted*: at most five each, strongest first.
 
@@ -103,7 +103,7 @@ class _Candidate(NamedTuple):
 class _Context:
     """State that the searches of all groups share."""
 
-    def __init__(self, sample: Sample, groups: int, masks: Masks) -> None:
+    def __init__(self, sample: SampledMessages, groups: int, masks: Masks) -> None:
         self.sample = sample
         self.groups = groups
         self.masks = masks

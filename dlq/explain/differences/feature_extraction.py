@@ -16,7 +16,7 @@ from dlq.archive.messages.message_store import combined
 from dlq.archive.messages.reading import read_messages_work
 from dlq.archive.storage.files import Archive
 from dlq.engine import Engine, Work
-from dlq.explain.differences.comparison import Sample, SampledGroup
+from dlq.explain.differences.comparison import SampledGroup, SampledMessages
 from dlq.explain.differences.differences import find_differences
 from dlq.explain.differences.features import COLUMNS, OUR_ATTRIBUTES, features_of
 from dlq.explain.differences.predicates import feature_table
@@ -235,5 +235,5 @@ def differences_among(
 
     lines = cast("pa.StringArray", combined(rows["features"]))
     times = rows["failed_at"].to_numpy().astype(np.float64)
-    sample = Sample(feature_table(lines), groups, shapes.astype(np.int64), times)
+    sample = SampledMessages(feature_table(lines), groups, shapes.astype(np.int64), times)
     return find_differences(sample, list(counts), masks)

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from dlq.aws.clients import (
     ClientFactory,
-    Queue,
+    DescribedQueue,
     dead_letter_sources,
     described,
     require_queue,
@@ -20,7 +20,7 @@ from dlq_replay.wire.addresses import QueueAddress
 
 def find_queues(
     request: RedriveRequest, make_client: ClientFactory
-) -> tuple[Queues, dict[str, Queue]]:
+) -> tuple[Queues, dict[str, DescribedQueue]]:
     """Find the queues that the run's messages pass, and the source queues that it may send to.
 
     Any producer can write a source queue's name into a message. So a queue counts as one only if
@@ -104,7 +104,7 @@ def _sources(
 
 
 def _least_size(
-    destinations: Collection[Queue], parked_url: str | None, make_client: ClientFactory
+    destinations: Collection[DescribedQueue], parked_url: str | None, make_client: ClientFactory
 ) -> int:
     """Return the smallest MaximumMessageSize of destinations, their DLQs and the parked queue."""
     other_urls = {queue.dead_letter_url for queue in destinations}
@@ -117,7 +117,7 @@ def _least_size(
     return min(sizes)
 
 
-def _described(urls: Iterable[str], make_client: ClientFactory) -> Iterator[Queue]:
+def _described(urls: Iterable[str], make_client: ClientFactory) -> Iterator[DescribedQueue]:
     """Describe the queues that the run may see; the others are left out."""
     for url in urls:
         with suppress(QueueError):

@@ -112,7 +112,7 @@ _DEDUPLICATION_SECONDS = 240.0
 
 @dataclass(frozen=True, slots=True)
 class RateLimitedQueue:
-    """Sends the messages of one chunk. Satisfies ``sending.Queue``.
+    """Sends the messages of one chunk. Satisfies ``sending.WritableQueue``.
 
     Attributes:
         limiter: the task's own.

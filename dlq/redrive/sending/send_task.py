@@ -50,11 +50,11 @@ from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.replaying.sending import (
     Confirmed,
     NotSent,
-    Queue,
     Refused,
     SendResult,
     Shipment,
     Unconfirmed,
+    WritableQueue,
     send_groups,
 )
 from dlq_replay.wire.message import Message
@@ -143,7 +143,7 @@ class ChunkSender:
         ledger: of this run.
     """
 
-    queue_until: Callable[[float], Queue]
+    queue_until: Callable[[float], WritableQueue]
     claim_messages: Callable[[], float]
     executor: Executor
     ledger: Ledger

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from botocore.exceptions import ClientError
 
-from dlq.aws.clients import ClientFactory, Limit, Queue, QueueCounts
+from dlq.aws.clients import ClientFactory, DescribedQueue, Limit, QueueCounts
 from dlq.errors import InputError
 from dlq.plan.ramp import Reading
 from dlq.redrive import readings
@@ -106,7 +106,7 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> FakeAws:
 
 def probe_of(aws: FakeAws, **changes: Any) -> ReturnsProbe:
     given = {"parked_queue_url": queue_url("parked"), "function_arn": ARN, **changes}
-    queue = Queue(queue_url("main"), aws.queues["main"])
+    queue = DescribedQueue(queue_url("main"), aws.queues["main"])
     return ReturnsProbe(RedriveRequest(**given), queue, cast("ClientFactory", aws))
 
 
@@ -276,7 +276,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> Table:
 
 def found(aws: FakeAws, **changes: Any) -> tuple[dict[str, ReturnsProbe], str]:
     given = {"parked_queue_url": queue_url("parked"), "failure_table": "failures", **changes}
-    main = Queue(queue_url("main"), aws.queues["main"])
+    main = DescribedQueue(queue_url("main"), aws.queues["main"])
     options = RedriveRequest(main_queue_url=main.url, **given)
     return find_probes(options, {main.url: main}, cast("ClientFactory", aws))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dlq.aws.clients import Queue
+from dlq.aws.clients import DescribedQueue
 from dlq.stack.rules import Finding, Installation, Severity, TriggerFacts, examine
 from dlq_replay.settings import ReplaySettings
 from tests.support.builders import environment, queue_arn, queue_url
@@ -22,7 +22,7 @@ PIPE = replace(TRIGGER, name="pipe p", state="RUNNING")
 OTHER = replace(PIPE, target="arn:aws:lambda:eu-west-1:123456789012:function:other")
 
 
-def queue(role: str, **attributes: Any) -> Queue:
+def queue(role: str, **attributes: Any) -> DescribedQueue:
     name = attributes.pop("name", role)
     targets = {"main": ("dlq", 5), "dlq": ("parked", 1000)}
     policy = {}
@@ -36,7 +36,7 @@ def queue(role: str, **attributes: Any) -> Queue:
         **policy,
         **attributes,
     }
-    return Queue(queue_url(name), facts)
+    return DescribedQueue(queue_url(name), facts)
 
 
 def installation(**changes: Any) -> Installation:

@@ -1,6 +1,6 @@
 """Adapter for SQS: converts boto3's answers and exceptions to the core's values and errors.
 
-``SqsQueue`` satisfies ``sending.Queue``.
+``SqsQueue`` satisfies ``sending.WritableQueue``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -132,7 +132,7 @@ class SqsQueue:
     tries_once: bool = False
 
     def send(self, entries: Sequence[SendEntry]) -> Sequence[SendResult]:
-        """As ``sending.Queue`` says."""
+        """As ``sending.WritableQueue`` says."""
         return send_each_if_rejected(self.send_once, entries)
 
     def send_once(self, entries: Sequence[SendEntry]) -> CallResult:

@@ -17,11 +17,11 @@ from dlq_replay.replaying.returns import ReturnsCounter
 from dlq_replay.replaying.sending import (
     Confirmed,
     NotSent,
-    Queue,
     Refused,
     SendResult,
     Shipment,
     Unconfirmed,
+    WritableQueue,
     send_groups,
 )
 from dlq_replay.rules.batch_plan import Failed, PlannedRecord, Wait, plan_batch
@@ -36,7 +36,7 @@ from dlq_replay.wire.message import History, Message, UnreadableRecord
 FindFailures = Callable[[Sequence[str]], tuple[Mapping[str, Failure], str | None]]
 
 
-class DeadLetterQueue(Queue, Protocol):
+class DeadLetterQueue(WritableQueue, Protocol):
     """The DLQ, as a replay uses it. ``sqs.SqsQueue`` is one."""
 
     def change_visibility(self, changes: Sequence[tuple[Message, int]]) -> Sequence[Message]:
@@ -83,9 +83,9 @@ class Replayer:
     """
 
     policy: ReplayPolicy
-    main_queues: Mapping[QueueAddress, Queue]
+    main_queues: Mapping[QueueAddress, WritableQueue]
     dlq: DeadLetterQueue
-    parked_queue: Queue
+    parked_queue: WritableQueue
     now_seconds: Callable[[], int]
     draw_up_to: DrawUpTo
     executor: Executor
@@ -219,7 +219,7 @@ class Replayer:
                 groups.setdefault(planned.group, []).append(shipment)
         return list(groups.values())
 
-    def _queue(self, planned: PlannedRecord) -> Queue:
+    def _queue(self, planned: PlannedRecord) -> WritableQueue:
         if isinstance(planned.decision, Park):
             return self.parked_queue
         if not isinstance(planned.decision, Replay):

@@ -53,7 +53,7 @@ class BatchRejected:
     """SQS refused a call of several entries because of one of them. No entry was sent."""
 
 
-class Queue(Protocol):
+class WritableQueue(Protocol):
     """A queue to send to. ``sqs.SqsQueue`` is one."""
 
     @property
@@ -92,7 +92,7 @@ class Shipment(NamedTuple):
     """An entry, its queue, and the caller's key for its result."""
 
     key: str
-    queue: Queue
+    queue: WritableQueue
     entry: SendEntry
 
 

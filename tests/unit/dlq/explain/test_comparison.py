@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dlq.explain.differences.comparison import Comparisons, Others, Sample, SampledGroup
+from dlq.explain.differences.comparison import Comparisons, Others, SampledGroup, SampledMessages
 from dlq.explain.differences.features import features_of
 from dlq.explain.differences.predicates import feature_table
 from dlq.explain.signature.signature import shape_of
@@ -38,7 +38,7 @@ class SampledGroups:
     def comparisons(self) -> Comparisons:
         shapes = np.unique([shape_of(one).key for one in self.bodies], return_inverse=True)[1]
         table = feature_table(pa.array([features_of(one, len(one), (), {}) for one in self.bodies]))
-        sample = Sample(table, self.groups, shapes.astype(np.int64), np.zeros(len(shapes)))
+        sample = SampledMessages(table, self.groups, shapes.astype(np.int64), np.zeros(len(shapes)))
         return Comparisons(sample)
 
     def alike(self, group: SampledGroup) -> Others | None:
