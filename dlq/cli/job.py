@@ -54,14 +54,14 @@ def run(folder: Path, run_verb: Callable[[Sequence[str]], int] = main) -> int:
         progress = in_file(folder / jobs.PROGRESS_FILE)
         PROGRESS.set(progress)
 
-        command = json.loads((folder / jobs.COMMAND_FILE).read_bytes())
-        _wait(Jobs(folder.parent), command["after"], progress)
+        record = json.loads((folder / jobs.COMMAND_FILE).read_bytes())
+        _wait(Jobs(folder.parent), record["after"], progress)
 
         with (
             (folder / jobs.ANSWER_FILE).open("w", encoding="utf-8") as answer,
             redirect_stdout(answer),
         ):
-            exit_code = run_verb([*command["words"], "--json"])
+            exit_code = run_verb([*record["command"], "--json"])
 
     except KeyboardInterrupt:
         # Before the verb began, or a second one: the answer may be missing.

@@ -76,7 +76,7 @@ class Job:
 
     Attributes:
         job_id: sorts by the time of the start.
-        words: the command, without ``dlq``.
+        command: its words, without ``dlq``.
         who: the user who started it, as ``actor.actor`` returns it.
         is_running: whether its process exists; it may still wait for its turn.
         exit_code, ended_at: None while it runs, and if it died.
@@ -85,7 +85,7 @@ class Job:
     """
 
     job_id: str
-    words: Sequence[str]
+    command: Sequence[str]
     who: str
     started_at: datetime
     folder: Path
@@ -103,12 +103,12 @@ class Job:
     @property
     def verb(self) -> str:
         """The verb of its command."""
-        return self.words[0]
+        return self.command[0]
 
     @property
     def name(self) -> str:
         """Its command without most of its options, for people."""
-        is_execution = "--execute" in self.words
+        is_execution = "--execute" in self.command
         return f"{verb.PROGRAM} {self.verb}{' --execute' if is_execution else ''}"
 
     @property
@@ -154,7 +154,7 @@ class Jobs:
         """Make the id of a job that is about to be started."""
         return new_id(self.now_seconds())
 
-    def start(self, job_id: str, words: Sequence[str]) -> Job:
+    def start(self, job_id: str, command: Sequence[str]) -> Job:
         """Start a command, unless this id of ``make_id`` was started before; return the job.
 
         So a form that is sent twice starts one job.
@@ -170,7 +170,7 @@ class Jobs:
         try:
             with self._starting():
                 if self.get(job_id) is None:
-                    self._start(folder, words)
+                    self._start(folder, command)
                 self._remove_old()
         except OSError as error:
             raise ArchiveError(f"{folder}: cannot start the command: {error}") from error
@@ -193,7 +193,7 @@ class Jobs:
         stop_files = [stop_file(folder, number) for number in range(1, MOST_STOPS + 1)]
         return Job(
             job_id=job_id,
-            words=record["words"],
+            command=record["command"],
             who=record["who"],
             started_at=datetime.fromtimestamp(record["started_at"], UTC),
             folder=folder,
@@ -251,11 +251,11 @@ class Jobs:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
-    def _start(self, folder: Path, words: Sequence[str]) -> None:
+    def _start(self, folder: Path, command: Sequence[str]) -> None:
         """Start the process of a job. Its lock is held before its record exists."""
         earlier_ids = [job.job_id for job in reversed(self.all()) if job.is_running]
         record = {
-            "words": [*words],
+            "command": [*command],
             "who": actor(),
             "started_at": self.now_seconds(),
             "after": earlier_ids,

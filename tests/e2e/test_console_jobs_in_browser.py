@@ -82,7 +82,7 @@ def test_enter_sends_by_ramp_and_never_everything(browser: Browser, world: DeadJ
         page.wait_for_url(re.compile(f"/jobs/(?!{dry_run.job_id})"))
         expect(page.get_by_role("heading", level=1)).to_contain_text("dlq redrive")
 
-    assert "--ramp" in world.jobs.all()[0].words
+    assert "--ramp" in world.jobs.all()[0].command
 
 
 def test_page_follows_the_job_keeps_the_focus_and_shows_its_end(

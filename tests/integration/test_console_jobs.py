@@ -112,7 +112,7 @@ def test_what_it_does_is_shown_while_it_runs(jobs: Jobs) -> None:
     job = until(jobs, started(jobs, "sleep"), is_in_progress)
 
     assert job.status == "running"
-    assert job.words == ["sleep"]
+    assert job.command == ["sleep"]
     assert job.step
     assert job.step.label == "sleeping"
 
@@ -180,7 +180,7 @@ def test_half_written_records_are_no_job_or_one_that_died(jobs: Jobs) -> None:
     assert died.step
     assert died.step.label == "a"
 
-    died.folder.joinpath("command.json").write_text('{"words": ["dra')
+    died.folder.joinpath("command.json").write_text('{"command": ["dra')
 
     assert jobs.get(ended.job_id) is None
     assert jobs.all() == []

@@ -48,7 +48,7 @@ class DeadJobs:
         assert answer.status_code == 303, answer.text
         job = self.jobs.get(answer.headers["location"].rpartition("/")[2])
         assert job
-        return list(job.words)
+        return list(job.command)
 
     def refused(self, path: str, **fields: str) -> str:
         """Send a form that starts nothing; return why."""

@@ -114,12 +114,12 @@ def _execution(visit: Visit) -> list[str]:
     """
     dry_run = _require_job(visit, visit.field("after"))
     answer = dry_run.answer()
-    if dry_run.verb != "redrive" or "--execute" in dry_run.words:
+    if dry_run.verb != "redrive" or "--execute" in dry_run.command:
         raise InputError(f"job {dry_run.job_id} is no dry run of a redrive")
     if dry_run.exit_code != 0 or answer is None:
         raise InputError("this dry run did not end well: make it again")
 
-    words = [*dry_run.words, *option("--decisions-sha256", answer["decisions_sha256"])]
+    words = [*dry_run.command, *option("--decisions-sha256", answer["decisions_sha256"])]
     if visit.field("how") == "all":
         words.append("--at-once")
     else:
@@ -132,7 +132,7 @@ def _execution(visit: Visit) -> list[str]:
 
 def _again(visit: Visit) -> list[str]:
     """Make the same command again."""
-    return [*_require_job(visit).words, *_unconfirmed(visit)]
+    return [*_require_job(visit).command, *_unconfirmed(visit)]
 
 
 def _unconfirmed(visit: Visit) -> list[str]:
@@ -205,12 +205,12 @@ def _job(visit: Visit) -> Response:
     response = visit.page(
         "job_state.html.jinja" if visit.is_fragment else "one_job.html.jinja",
         job=job,
-        command=" ".join(map(quoted, [PROGRAM, *job.words])),
+        command=" ".join(map(quoted, [PROGRAM, *job.command])),
         sentences=sentences,
         log=log,
         answer=answer,
         sending=sending,
-        is_dry_run=job.verb == "redrive" and "--execute" not in job.words,
+        is_dry_run=job.verb == "redrive" and "--execute" not in job.command,
         goes_on=not job.is_running and _goes_on(job.exit_code, sending),
         titles=_titles(visit.console, sending["plan_id"]) if sending else {},
         seconds=((job.ended_at or visit.console.now()) - job.started_at).total_seconds(),
