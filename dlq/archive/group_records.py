@@ -91,13 +91,13 @@ def read_memory(archive: Archive) -> GroupMemory:
     def read(group_id: str) -> tuple[GroupState, list[str]]:
         return _last_state(archive, paths_since[group_id], memory.state(group_id))
 
-    states = dict(memory.said)
+    states = dict(memory.states)
     with ThreadPoolExecutor(_CONCURRENT_READS) as executor:
         results = executor.map(read, paths_since)
         for group_id, (state, damaged) in zip(paths_since, results, strict=True):
             states[group_id] = state
             unreadable += damaged
-    return replace(memory, said=states, unreadable=tuple(unreadable))
+    return replace(memory, states=states, unreadable=tuple(unreadable))
 
 
 def _last_seen(archive: Archive, paths: Iterable[str]) -> tuple[GroupMemory, list[str]]:

@@ -31,6 +31,7 @@ from dlq.engine import Engine, Work
 from dlq.errors import InputError
 from dlq.explain.differences.feature_extraction import differences_among, read_features
 from dlq.explain.findings import Findings, GroupFinding, in_rows, merged
+from dlq.explain.group_decisions import follow_messages, left_for_people, note_edits
 from dlq.explain.group_findings import buckets_between, group_findings
 from dlq.explain.grouping import OTHERS, Grouping
 from dlq.explain.groups import (
@@ -48,7 +49,6 @@ from dlq.explain.log_search import search_logs
 from dlq.explain.logs.events import LIMIT_MINUTES
 from dlq.explain.message_table import TABLE_COLUMNS, write_message_table
 from dlq.explain.outputs import GROUPS_SCHEMA, groups_table, plan_notes, summary_json
-from dlq.explain.people import follow_messages, left_for_people, note_edits
 from dlq.explain.signature.mask import Masks, compile_masks
 from dlq.explain.signature.signature import Reasons
 from dlq.explain.triage import GroupMemory, after_analysis
@@ -279,7 +279,7 @@ class _Analysis:
         assign = partial(
             assign_groups,
             self.archive,
-            kept=memory.groups.keys() | memory.said,
+            kept=memory.groups.keys() | memory.states,
             group_by=self.request.group_by,
         )
         columns = tuple(dict.fromkeys((*SLIM_COLUMNS, *TABLE_COLUMNS)))

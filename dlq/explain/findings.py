@@ -158,7 +158,7 @@ class Findings:
         where: the condition of the analysis, None for all messages.
         sampled: how many messages the differences were found in; all where they are few.
         left_for_people: the last decision of a person about groups that a rule would have decided,
-            by id, see ``triage.WORDS``; or ``unreadable``.
+            by id, see ``triage.BINDING_DISPOSITIONS``; or ``unreadable``.
         clock: the fault of the machine's clock, see ``clock_note``; empty for none.
         families: groups that are one failure, by id: the oldest of each family; that one is left
             out. A decision about one counts for all.

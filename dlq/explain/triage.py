@@ -21,7 +21,7 @@ STOPPED = "stopped"
 """Disposition of a group of which too much failed again: no rule and no redrive sends more of it
 until a person decides again."""
 
-WORDS = ("discard", EDIT, "leave", STOPPED)
+BINDING_DISPOSITIONS = ("discard", EDIT, "leave", STOPPED)
 """Dispositions of a group that a policy must not go against, the strictest last."""
 
 
@@ -141,8 +141,8 @@ class GroupState:
             stops=stops,
         )
 
-    def word(self, first_parked_at: datetime | None = None) -> str | None:
-        """Return which of ``WORDS`` holds for a group; None if a policy is free to decide.
+    def disposition(self, first_parked_at: datetime | None = None) -> str | None:
+        """Return which of ``BINDING_DISPOSITIONS`` a group has; None if a policy may decide.
 
         *first_parked_at* is the time of the group's oldest pending message, None if unknown. An
         edit is carried out when no message from before it is left.
@@ -152,7 +152,7 @@ class GroupState:
         if self.edited_at is not None:
             is_left = first_parked_at is None or first_parked_at <= self.edited_at
             return EDIT if is_left else None
-        return self.action if self.action in WORDS else None
+        return self.action if self.action in BINDING_DISPOSITIONS else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ class GroupMemory:
     """The memory that an archive has of its groups, by id; *unreadable* files are missing in it."""
 
     groups: Mapping[str, SeenGroup] = field(default_factory=dict)
-    said: Mapping[str, GroupState] = field(default_factory=dict)
+    states: Mapping[str, GroupState] = field(default_factory=dict)
     unreadable: tuple[str, ...] = ()
 
     @property
@@ -191,7 +191,7 @@ class GroupMemory:
         Also those whose last statement cannot be read, because it may have stopped them.
         """
         stopped = {}
-        for group_id, state in self.said.items():
+        for group_id, state in self.states.items():
             reason = state.stopped
             if reason is not None:
                 stopped[group_id] = reason
@@ -203,7 +203,7 @@ class GroupMemory:
 
     def state(self, group_id: str) -> GroupState:
         """Return the state of a group after all statements about it."""
-        return self.said.get(group_id, GroupState())
+        return self.states.get(group_id, GroupState())
 
 
 def after_analysis(
@@ -244,7 +244,7 @@ def after_analysis(
     groups.update(listed)
 
     by_age = sorted(groups, key=lambda group_id: (groups[group_id].last_seen_at, group_id))
-    remembered_ids = {*memory.said, *by_age[-REMEMBERED_GROUPS:]}
+    remembered_ids = {*memory.states, *by_age[-REMEMBERED_GROUPS:]}
     remembered = {group_id: groups[group_id] for group_id in groups if group_id in remembered_ids}
     return replace(memory, groups=remembered), tuple(gone)
 

@@ -178,7 +178,7 @@ def test_of_many_groups_none_is_decided_if_one_was_changed(archive: Archive) -> 
     assert actions_of(archive)[1:4] == ["leave", "discard", "leave"]
     assert bob.post("/decide", form_of(answer.text, "/decide")).status_code == 303
     assert actions_of(archive)[1:4] == ["redrive"] * 3
-    assert len(read_memory(archive).said) == 3
+    assert len(read_memory(archive).states) == 3
 
 
 def test_who_says_the_same_need_not_confirm(archive: Archive) -> None:

@@ -101,7 +101,7 @@ def _full_id(archive: Archive, options: argparse.Namespace) -> str:
     group_id: str = options.group_id
     if options.action is None and is_group_id(group_id):
         memory = read_memory(archive)
-        if group_id in memory.groups or group_id in memory.said:
+        if group_id in memory.groups or group_id in memory.states:
             return group_id
     return find_plan(archive, options.plan).plan().full_id(group_id)
 

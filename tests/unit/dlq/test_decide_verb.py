@@ -129,7 +129,7 @@ def test_a_decision_that_is_not_remembered_is_repeated_by_the_same_command(
         broken.setattr(LocalArchive, "create", _refuse)
         assert run(archive, OTHER, "discard") == 2
     assert b"action: discard" in (archive.read(PLAN_PATH) or b"")
-    assert OTHER not in read_memory(archive).said
+    assert OTHER not in read_memory(archive).states
 
     assert run(archive, OTHER, "discard") == 0
     assert read_memory(archive).state(OTHER).action == "discard"
@@ -146,7 +146,7 @@ def test_a_decision_that_somebody_else_overtook_is_refused_and_not_remembered(
 
     assert run(archive, OTHER, "discard") == 2
     assert "somebody else has changed it" in capsys.readouterr().err
-    assert OTHER not in read_memory(archive).said
+    assert OTHER not in read_memory(archive).states
 
 
 PATCH = '[{"op":"replace","path":"/vat","value":19.00}]'

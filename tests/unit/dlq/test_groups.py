@@ -82,7 +82,7 @@ def test_the_last_word_on_each_thing_counts(
 
 
 @pytest.mark.parametrize(
-    ("action", "is_edited", "oldest", "word"),
+    ("action", "is_edited", "oldest", "disposition"),
     [
         ("leave", False, 9, "leave"),
         ("discard", False, 9, "discard"),
@@ -93,12 +93,12 @@ def test_the_last_word_on_each_thing_counts(
     ],
 )
 def test_a_policy_is_free_once_an_edit_is_carried_out(
-    action: str, oldest: int | None, word: str | None, *, is_edited: bool
+    action: str, oldest: int | None, disposition: str | None, *, is_edited: bool
 ) -> None:
     state = GroupState().after(said(2, action=action, plan_id="p-1", is_edited=is_edited))
 
-    assert state.word(None if oldest is None else day(oldest)) == word
-    assert state.after(said(2, stopped="3 failed again")).word() == "stopped"
+    assert state.disposition(None if oldest is None else day(oldest)) == disposition
+    assert state.after(said(2, stopped="3 failed again")).disposition() == "stopped"
 
 
 def test_a_note_has_a_limit_and_is_text_that_can_be_written() -> None:
@@ -132,7 +132,7 @@ def statuses(analysis: Analysis) -> dict[str, Status]:
 
 def resolved(memory: GroupMemory, number: float) -> GroupMemory:
     state = memory.state(GROUP).after(said(number, is_resolved=True))
-    return replace(memory, said={GROUP: state})
+    return replace(memory, states={GROUP: state})
 
 
 def test_a_group_is_new_then_known_then_gone_and_then_not_mentioned_until_it_is_back() -> None:
@@ -174,7 +174,7 @@ def test_a_regressed_group_stays_so_until_it_is_resolved_again_or_is_not_resolve
     before = analyzed(regressed.memory, 3.5, found())
     still = analyzed(before.memory, 4, found())
     again = analyzed(resolved(still.memory, 5), 6, found(sent=2.5))
-    reopened = analyzed(replace(still.memory, said={}), 7, found())
+    reopened = analyzed(replace(still.memory, states={}), 7, found())
 
     assert statuses(regressed) == statuses(still) == {GROUP: Status.REGRESSED}
     assert statuses(again) == {GROUP: Status.RESOLVED}
@@ -185,9 +185,9 @@ def test_a_stopped_group_stays_so_until_somebody_decides_again() -> None:
     memory = resolved(analyzed(GroupMemory(), 1, found()).memory, 1)
     stopped = memory.state(GROUP).after(said(2, stopped="3 failed again"))
     decided = stopped.after(said(3, action="redrive", is_resolved=False))
-    first = analyzed(replace(memory, said={GROUP: stopped}), 3, found())
+    first = analyzed(replace(memory, states={GROUP: stopped}), 3, found())
     second = analyzed(first.memory, 4, found())
-    after = analyzed(replace(second.memory, said={GROUP: decided}), 5, found())
+    after = analyzed(replace(second.memory, states={GROUP: decided}), 5, found())
 
     assert statuses(first) == statuses(second) == {GROUP: Status.STOPPED}
     assert statuses(after) == {GROUP: Status.KNOWN}
@@ -237,9 +237,9 @@ def test_what_is_written_is_what_is_read(archive: Archive) -> None:
     written = analyze(archive, 6, GROUP, OTHER)
     after = read_memory(archive)
 
-    assert before.said == {GROUP: GroupState(3, "redrive", 2, day(5), "p-1", day(1))}
+    assert before.states == {GROUP: GroupState(3, "redrive", 2, day(5), "p-1", day(1))}
     assert after == written
-    assert (after.said, after.groups[GROUP].status) == (before.said, Status.RESOLVED)
+    assert (after.states, after.groups[GROUP].status) == (before.states, Status.RESOLVED)
     assert read_notes(archive, after, [GROUP, OTHER]) == {GROUP: "why 🎉"}
     history = read_statements(archive, GROUP, 2)
     assert [(one.text, one.is_resolved, one.time) for one in history] == [
@@ -281,7 +281,7 @@ def test_few_files_are_opened_however_many_there_are() -> None:
     opened = len(archive.opened)
     notes = read_notes(archive, memory, groups)
 
-    assert (len(memory.groups), len(memory.said), len(notes)) == (1000, 50, 10)
+    assert (len(memory.groups), len(memory.states), len(notes)) == (1000, 50, 10)
     assert (opened, len(archive.opened)) == (2, 12)
 
 

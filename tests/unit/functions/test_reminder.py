@@ -231,8 +231,8 @@ def analyzed(
     before, _ = after_analysis(GroupMemory(), "r-0", now - timedelta(days=3), earlier_groups)
     state = GroupState(1, resolved_at=now - timedelta(days=1))
     bad = GroupState(1, "redrive", stopped="3 of 20 messages failed again, 0 allowed", stops=1)
-    said = {**dict.fromkeys(resolved, state), **dict.fromkeys(stopped, bad)}
-    memory = replace(before, said=said)
+    states = {**dict.fromkeys(resolved, state), **dict.fromkeys(stopped, bad)}
+    memory = replace(before, states=states)
     after, _ = after_analysis(memory, REPORT, now - timedelta(hours=2), groups)
     with tempfile.TemporaryDirectory() as folder:
         archive = open_archive(folder)

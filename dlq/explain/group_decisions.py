@@ -19,7 +19,7 @@ from dlq.archive.storage.files import Archive
 from dlq.archive.storage.table_parts import table_digest
 from dlq.errors import InputError
 from dlq.explain.findings import Findings
-from dlq.explain.triage import EDIT, STOPPED, WORDS, GroupMemory, Statement, Status
+from dlq.explain.triage import BINDING_DISPOSITIONS, EDIT, STOPPED, GroupMemory, Statement, Status
 from dlq.plan.plan import Action
 from dlq.plan.plan_file import find_plan
 from dlq.plan.policy import Rule
@@ -60,9 +60,9 @@ def follow_messages(pending: pa.Table, archive: Archive, plan_id: str, now: date
     strengths = dict[str, int]()
     decided_in = defaultdict[str, list[str]](list)
     for group_id, seen in memory.groups.items():
-        disposition = memory.state(group_id).word()
+        disposition = memory.state(group_id).disposition()
         if disposition and seen.status is not Status.GONE:
-            strengths[group_id] = WORDS.index(disposition)
+            strengths[group_id] = BINDING_DISPOSITIONS.index(disposition)
             decided_in[seen.report_id].append(group_id)
 
     sources = defaultdict[str, list[tuple[int, str]]](list)
@@ -76,10 +76,12 @@ def follow_messages(pending: pa.Table, archive: Archive, plan_id: str, now: date
                 sources[group_id].append((strengths[source_id], source_id))
 
     for group_id, sources_of_group in sources.items():
-        own_disposition = memory.state(group_id).word()
+        own_disposition = memory.state(group_id).disposition()
         strength, source_id = max(sources_of_group)
-        if own_disposition is None or strength > WORDS.index(own_disposition):
-            statement = _statement_as_of(source_id, WORDS[strength], memory, plan_id, now)
+        if own_disposition is None or strength > BINDING_DISPOSITIONS.index(own_disposition):
+            statement = _statement_as_of(
+                source_id, BINDING_DISPOSITIONS[strength], memory, plan_id, now
+            )
             add_statement(archive, group_id, statement)
 
 
@@ -124,13 +126,13 @@ def left_for_people(
     for group_id in {*first_parked, *families, *families.values()}:
         # A group that is not listed has no message of its own that a rule could send.
         first_parked_at = first_parked.get(group_id, findings.analyzed_at)
-        disposition = memory.state(group_id).word(first_parked_at)
+        disposition = memory.state(group_id).disposition(first_parked_at)
         if group_id in damaged_ids:
             disposition = _UNREADABLE
         if disposition:
             dispositions[families.get(group_id, group_id)].append(disposition)
 
-    strictness = [*WORDS, _UNREADABLE]
+    strictness = [*BINDING_DISPOSITIONS, _UNREADABLE]
     left = {}
     for group in findings.groups:
         rule = rules.get(group.group_id)
