@@ -27,7 +27,7 @@ from dlq.explain.findings import Findings
 from dlq.explain.logs.events import LIMIT_MINUTES
 from dlq.explain.signature.mask import compile_masks
 from dlq.inspect.status import ArchiveStatus, count
-from dlq.plan.policy import Policy, RunSettings
+from dlq.plan.action_policy import Policy, RunSettings
 from dlq.progress import Progress, silent
 from dlq.redrive.redrive import redrive
 from dlq.redrive.request import RedriveRequest

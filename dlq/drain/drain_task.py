@@ -22,7 +22,7 @@ from dlq.errors import ArchiveError
 from dlq_replay.aws.refusals import RefusalKind, refusal_kind
 from dlq_replay.aws.sqs import MAX_RECEIVE, SqsQueue
 from dlq_replay.errors import MalformedMessageError, QueueError
-from dlq_replay.replaying.trial import trial_id_of
+from dlq_replay.replaying.trial_message import trial_id_of
 from dlq_replay.retry import Retry
 from dlq_replay.rules.policy import MAX_MESSAGE_BYTES
 from dlq_replay.wire.attributes import size_bytes

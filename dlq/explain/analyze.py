@@ -55,8 +55,8 @@ from dlq.explain.triage import GroupMemory, after_analysis
 from dlq.figures import counted
 from dlq.ids.columns import texts_of
 from dlq.memory import available_bytes, require_memory
+from dlq.plan.action_policy import Policy, Rule, read_policy
 from dlq.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
-from dlq.plan.policy import Policy, Rule, read_policy
 from dlq.plan.yaml_text import Fault, refuse
 from dlq.progress import Progress, silent
 from dlq.report.page import render_page

@@ -20,9 +20,9 @@ from dlq.archive.storage.table_parts import table_digest
 from dlq.errors import InputError
 from dlq.explain.findings import Findings
 from dlq.explain.triage import BINDING_DISPOSITIONS, EDIT, STOPPED, GroupMemory, Statement, Status
+from dlq.plan.action_policy import Rule
 from dlq.plan.plan import Action
 from dlq.plan.plan_file import find_plan
-from dlq.plan.policy import Rule
 
 _UNREADABLE = "unreadable"
 

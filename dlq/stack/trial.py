@@ -25,7 +25,7 @@ from dlq.stack.rules import (
 from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.errors import QueueError
 from dlq_replay.replaying.sending import Confirmed, Refused
-from dlq_replay.replaying.trial import TRIAL_ATTRIBUTE, trial_entry, trial_id_of
+from dlq_replay.replaying.trial_message import TRIAL_ATTRIBUTE, trial_entry, trial_id_of
 from dlq_replay.rules.decision import ParkReason
 from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, Message, SendEntry
 

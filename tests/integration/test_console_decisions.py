@@ -15,7 +15,7 @@ from dlq.cli.command import main
 from dlq.console.reports import change_groups, entry_digest
 from dlq.errors import BusyError
 from dlq.explain.signature.mask import compile_masks
-from dlq.plan.decision import decide
+from dlq.plan.changes import decide
 from dlq.plan.plan import Action, PlannedGroup
 from dlq.plan.plan_file import find_plan
 from tests.integration.conftest import Capture

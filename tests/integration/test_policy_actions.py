@@ -9,7 +9,7 @@ from dlq.errors import InputError
 from dlq.explain.analyze import check_conditions, rules_by_group
 from dlq.explain.grouping import OTHERS, OTHERS_TITLE
 from dlq.explain.outputs import GROUPS_SCHEMA
-from dlq.plan.policy import read_policy
+from dlq.plan.action_policy import read_policy
 
 ROOT = Path(__file__).parents[2]
 

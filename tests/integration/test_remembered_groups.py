@@ -19,8 +19,8 @@ from dlq.errors import ArchiveError
 from dlq.explain import grouping
 from dlq.explain.analyze import AnalysisRequest, analyze
 from dlq.explain.findings import Findings
+from dlq.plan.action_policy import read_policy
 from dlq.plan.plan_file import find_plan
-from dlq.plan.policy import read_policy
 from dlq_replay.wire.context import FailureError
 from dlq_replay.wire.message import Message
 from tests.integration.conftest import Capture

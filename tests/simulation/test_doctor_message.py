@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError, ConnectionClosedError
 from dlq.aws.clients import DescribedQueue
 from dlq.stack.rules import Installation, TriggerFacts
 from dlq.stack.trial import Check, Trial
-from dlq_replay.replaying.trial import TRIAL_ATTRIBUTE
+from dlq_replay.replaying.trial_message import TRIAL_ATTRIBUTE
 from dlq_replay.settings import ReplaySettings
 from dlq_replay.wire.attributes import MessageAttribute
 from local_sqs.client import client_for

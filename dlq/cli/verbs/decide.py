@@ -14,7 +14,7 @@ from dlq.cli.verb import DONE, Verb, suggestion
 from dlq.errors import BusyError, InputError
 from dlq.explain.triage import Statement, is_group_id, note_of
 from dlq.figures import second
-from dlq.plan.decision import decide, with_patch
+from dlq.plan.changes import decide, with_patch
 from dlq.plan.edit import Patch, read_patch
 from dlq.plan.plan import Action
 from dlq.plan.plan_file import find_plan

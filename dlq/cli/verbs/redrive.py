@@ -34,8 +34,8 @@ from dlq.cli.verb import (
     with_archive,
 )
 from dlq.figures import counted, duration
+from dlq.plan.action_policy import ALLOWED_RETURNS
 from dlq.plan.plan import Action
-from dlq.plan.policy import ALLOWED_RETURNS
 from dlq.redrive.request import RedriveRequest
 from dlq.redrive.summary import RedriveSummary
 

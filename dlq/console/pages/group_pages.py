@@ -15,7 +15,7 @@ from dlq.console.site import GROUPS, PAGE_ROWS, Visit, number_of, page_route
 from dlq.errors import InputError
 from dlq.explain.findings import Findings, GroupFinding, format_predicate, in_rows
 from dlq.explain.triage import Status, note_of
-from dlq.plan.decision import decide
+from dlq.plan.changes import decide
 from dlq.plan.plan import Action
 from dlq.plan.plan_file import NoReportError
 from dlq.report.views import View, group_view, head_view

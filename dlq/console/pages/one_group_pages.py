@@ -30,7 +30,7 @@ from dlq.inspect.show import (
     group_members,
     show,
 )
-from dlq.plan.decision import with_patch
+from dlq.plan.changes import with_patch
 from dlq.plan.edit import Edit, EditError, read_patch
 from dlq.plan.json_text import write_indented, write_json
 from dlq.plan.plan import Action, Plan, PlannedGroup

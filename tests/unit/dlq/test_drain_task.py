@@ -17,7 +17,7 @@ from dlq.drain.drain_task import (
 )
 from dlq.errors import ArchiveError
 from dlq_replay.errors import MalformedMessageError, QueueError
-from dlq_replay.replaying.trial import trial_entry
+from dlq_replay.replaying.trial_message import trial_entry
 from dlq_replay.wire.message import Message
 from tests.support.builders import InlineExecutor, message, policy, text
 from tests.support.golden import assert_stored, stored_rows

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dlq.errors import InputError
-from dlq.plan.decision import decide, with_patch
+from dlq.plan.changes import decide, with_patch
 from dlq.plan.edit import Edit, Patch
 from dlq.plan.json_text import Number
 from dlq.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text

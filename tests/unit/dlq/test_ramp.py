@@ -13,7 +13,7 @@ from dlq.aws.clients import QueueCounts
 from dlq.errors import ArchiveError
 from dlq.explain.triage import GroupState
 from dlq.plan import ramp as ramp_module
-from dlq.plan.policy import ALLOWED_RETURNS
+from dlq.plan.action_policy import ALLOWED_RETURNS
 from dlq.plan.ramp import (
     Blocker,
     GroupRamp,

@@ -13,7 +13,7 @@ from typing import Literal
 
 from dlq_replay.replaying.breaker_worker import BreakerReport
 from dlq_replay.replaying.replay import BatchOutcome
-from dlq_replay.replaying.trial import trial_id_of
+from dlq_replay.replaying.trial_message import trial_id_of
 from dlq_replay.rules.batch_plan import NOT_COUNTED, Failed, PlannedRecord, RecordDecision, Wait
 from dlq_replay.rules.decision import Hold, Park, Replay
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE

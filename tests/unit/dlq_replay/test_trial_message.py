@@ -4,7 +4,7 @@ import pytest
 
 from dlq_replay.replaying.measures import Metric, measure_batch, measure_dlq
 from dlq_replay.replaying.replay import BatchOutcome
-from dlq_replay.replaying.trial import TRIAL_ATTRIBUTE, trial_entry, trial_id_of
+from dlq_replay.replaying.trial_message import TRIAL_ATTRIBUTE, trial_entry, trial_id_of
 from dlq_replay.rules.batch_plan import PlannedRecord
 from dlq_replay.rules.decision import Park, ParkReason, decide
 from dlq_replay.rules.outgoing import parked_entry, redriven_entry

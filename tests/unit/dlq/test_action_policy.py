@@ -4,8 +4,8 @@ from hashlib import sha256
 import pytest
 
 from dlq.errors import InputError
+from dlq.plan.action_policy import Policy, Rule, read_policy
 from dlq.plan.plan import Action
-from dlq.plan.policy import Policy, Rule, read_policy
 from dlq.run import RunRequest
 from tests.support.golden import assert_stored, stored_texts
 
