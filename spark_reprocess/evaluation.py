@@ -117,7 +117,7 @@ def _ends_in_time(spark: SparkSession, running: _Running[T]) -> bool:
     return True
 
 
-class Work(NamedTuple):
+class SparkWork(NamedTuple):
     """Jobs and tasks that Spark works on.
 
     Attributes:
@@ -136,9 +136,9 @@ class IdleClock:
     def __init__(self, now: float) -> None:
         """Start at *now*, in seconds of a clock that never goes back."""
         self._since = now
-        self._seen: Work | None = None
+        self._seen: SparkWork | None = None
 
-    def seconds(self, now: float, work: Work, *, is_in_spark: bool) -> float:
+    def seconds(self, now: float, work: SparkWork, *, is_in_spark: bool) -> float:
         """Return the seconds without progress.
 
         Work in Python is progress, and so is a job without any running task: it waits for machines.
@@ -151,7 +151,7 @@ class IdleClock:
         return now - self._since
 
 
-def _work(spark: SparkSession) -> Work | None:
+def _work(spark: SparkSession) -> SparkWork | None:
     """Ask Spark for its work; return None if it does not answer: then the call will fail."""
     running_tasks = 0
     ended_tasks = 0
@@ -171,4 +171,4 @@ def _work(spark: SparkSession) -> Work | None:
 
     except SPARK_FAILURES:
         return None
-    return Work(jobs, running_tasks, ended_tasks)
+    return SparkWork(jobs, running_tasks, ended_tasks)

@@ -27,7 +27,7 @@ from dlq.errors import InputError
 from dlq.explain.differences.features import OUR_ATTRIBUTES
 from dlq.explain.groups import in_parts
 from dlq.explain.logs.events import TOKEN, LogEvent
-from dlq.explain.logs.matching import DeadLetter, Matcher, Reason
+from dlq.explain.logs.matching import DeadLetter, MatchedError, Matcher
 from dlq.explain.logs.reading import (
     LOGS_CONFIG,
     LogReading,
@@ -388,7 +388,7 @@ def _newest_of_groups(failures: pa.Table) -> pa.Table:
     return rows.filter(arrow(ranks < _OF_A_GROUP))
 
 
-def _row(message_id: str, reason: Reason, masks: Masks, region: str | None) -> dict[str, str]:
+def _row(message_id: str, reason: MatchedError, masks: Masks, region: str | None) -> dict[str, str]:
     event = reason.event
     error = reason.error
     moment = datetime.fromtimestamp(event.time_ms / 1000, UTC)

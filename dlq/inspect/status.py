@@ -76,7 +76,7 @@ class PlanCount:
 
 
 @dataclass(frozen=True, slots=True)
-class Blocker:
+class BlockingMessage:
     """A pending message of a FIFO queue, and the number of its group that wait behind it."""
 
     message_id: str
@@ -128,7 +128,7 @@ class ArchiveStatus:
     plans: tuple[PlanCount, ...]
     examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     waiting: int = 0
-    blockers: tuple[Blocker, ...] = ()
+    blockers: tuple[BlockingMessage, ...] = ()
     dlq: DlqStatus | None = None
     report: NewestReport | None = None
     open_runs: tuple[str, ...] = ()
@@ -327,7 +327,7 @@ def _oldest_and_ordered(archive: Archive, pending: pa.Table) -> tuple[datetime |
     return oldest, rows.take(first_rows(rows, "message_id", "drained_at"))
 
 
-def _waiting(rows: pa.Table) -> tuple[int, tuple[Blocker, ...]]:
+def _waiting(rows: pa.Table) -> tuple[int, tuple[BlockingMessage, ...]]:
     """Count the waiting messages of message groups, and find the first message of each group."""
     # Sequence numbers are decimal digits without leading zeros, so the longer one is greater.
     rows = rows.append_column("digits", pc.utf8_length(rows["sequence_number"]))
@@ -338,12 +338,12 @@ def _waiting(rows: pa.Table) -> tuple[int, tuple[Blocker, ...]]:
     )
 
     waiting = 0
-    blockers: list[Blocker] = []
+    blockers: list[BlockingMessage] = []
     for group in groups.to_pylist():
         behind = group["message_id_count"] - 1
         if behind:
             waiting += behind
-            blockers.append(Blocker(group["message_id_first"], behind))
+            blockers.append(BlockingMessage(group["message_id_first"], behind))
     blockers.sort(key=lambda blocker: (-blocker.waiting, blocker.message_id))
     return waiting, tuple(blockers[:EXAMPLES])
 

@@ -268,16 +268,16 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Blocker:
+class VerdictBlocker:
     """Reason why it is not known yet whether a step is good.
 
     Attributes:
-        why: empty if it is known.
+        reason: empty if it is known.
         ready_at: the earliest time of a verdict, as far as known; epoch seconds.
         is_final: whether the reason will never end.
     """
 
-    why: str = ""
+    reason: str = ""
     ready_at: float = 0
     is_final: bool = False
 
@@ -292,7 +292,7 @@ class GroupRamp:
         sent: messages that SQS confirmed, over all steps of a plan; of an unfinished step, all.
         returned: how many of them failed again; None if that is not known.
         allowed: how many may fail again.
-        why: the reason of the verdict, empty for a good one.
+        reason: of the verdict; empty for a good one.
     """
 
     group_id: str
@@ -302,7 +302,7 @@ class GroupRamp:
     returned: int | None
     allowed: int
     verdict: Verdict
-    why: str = ""
+    reason: str = ""
 
 
 def group_ramp(
@@ -311,7 +311,7 @@ def group_ramp(
     left: int,
     returned: int | None,
     allowed: str | None,
-    blocker: Blocker,
+    blocker: VerdictBlocker,
     *,
     in_order: bool,
 ) -> GroupRamp:
@@ -335,22 +335,22 @@ def group_ramp(
     is_last_of_all = last.sent_at is not None and not left
     if back is not None and back > most:
         verdict = Verdict.BAD
-        why = f"{back:,} of {counted(sent, 'message')} failed again, {most:,} allowed"
+        reason = f"{back:,} of {counted(sent, 'message')} failed again, {most:,} allowed"
     elif is_last_of_all:
         verdict = Verdict.SENT
-        why = ""
-    elif blocker.why:
+        reason = ""
+    elif blocker.reason:
         verdict = Verdict.UNPROVEN if blocker.is_final else Verdict.UNKNOWN
-        why = blocker.why
+        reason = blocker.reason
     elif back is None:
         verdict = Verdict.UNPROVEN
-        why = "nobody counts what failed again any more"
+        reason = "nobody counts what failed again any more"
     elif in_order and back:
         verdict = Verdict.RETURNED
-        why = "what failed again must go first: collect again"
+        reason = "what failed again must go first: collect again"
     else:
         verdict = Verdict.GOOD
-        why = ""
+        reason = ""
 
     proven = last.proven[group_id]
     step = len(step_sizes(proven)) + 1
@@ -364,7 +364,7 @@ def group_ramp(
         returned=back,
         allowed=most,
         verdict=verdict,
-        why=why,
+        reason=reason,
     )
 
 
@@ -430,8 +430,8 @@ class QueueTimes:
 
 def blocker_of(
     looks: Sequence[Reading], expected: int, sent_at: float, times: QueueTimes
-) -> Blocker:
-    """Return why it is not known whether a step is good, by all *looks*; see ``Blocker``. Pure.
+) -> VerdictBlocker:
+    """Return why nobody knows whether a step is good, by all *looks*; see ``VerdictBlocker``. Pure.
 
     Nothing blocks if every failure has returned and was counted. The first reason that fits counts.
 
@@ -448,29 +448,29 @@ def blocker_of(
 
     is_final = False
     if last.uncounted:
-        why = f"the replay function could not count {counted(last.uncounted, 'return')}"
+        reason = f"the replay function could not count {counted(last.uncounted, 'return')}"
         is_final = True
     elif last.obstacle:
-        why = last.obstacle
+        reason = last.obstacle
     elif (left_at or last.at) >= expires_at:
-        why = "the step may have expired in the main queue before anybody received it"
+        reason = "the step may have expired in the main queue before anybody received it"
         is_final = True
     elif left_at is None:
         waiting = f"{last.main.total:,}" if last.main else "?"
-        why = f"the step may still be in the main queue, where {waiting} messages are"
+        reason = f"the step may still be in the main queue, where {waiting} messages are"
     elif last.at < ready_at:
-        why = f"a failure may return for another {duration(ready_at - last.at)}"
+        reason = f"a failure may return for another {duration(ready_at - last.at)}"
     elif not _dlq_is_empty(looks, ready_at):
-        why = "dead letters wait in the DLQ"
+        reason = "dead letters wait in the DLQ"
     elif last.deleted is None or last.deleted < expected:
         deleted = "?" if last.deleted is None else f"{last.deleted:,}"
-        why = f"the consumer deleted {deleted} messages since the step, of {expected:,}"
+        reason = f"the consumer deleted {deleted} messages since the step, of {expected:,}"
         # The metric may be late.
         is_final = last.at >= ready_at + PATIENCE_MINUTES * times.minute
     else:
-        why = ""
+        reason = ""
 
-    return Blocker(why, ready_at, is_final)
+    return VerdictBlocker(reason, ready_at, is_final)
 
 
 def _dlq_is_empty(looks: Sequence[Reading], ready_at: float) -> bool:

@@ -32,7 +32,7 @@ from dlq.archive.storage.files import Archive, ArchiveProof
 from dlq.archive.storage.records import values_of
 from dlq.archive.storage.table_parts import (
     PARTS,
-    Part,
+    TablePart,
     parts_of,
     read_part,
     write_whole,
@@ -367,9 +367,9 @@ class WorkOfTask:
             self.proof.check(self.archive)
         for batch in batches:
             for row in batch.to_pylist():
-                yield from self._read_part(Part(**row))
+                yield from self._read_part(TablePart(**row))
 
-    def _read_part(self, part: Part) -> Iterator[pa.RecordBatch]:
+    def _read_part(self, part: TablePart) -> Iterator[pa.RecordBatch]:
         """Read the messages that one file of dispositions names, and add their tasks."""
         written = read_part(self.archive, self.folder, _WRITTEN, part)
         work = rows_here(written, self.destination, self.words)

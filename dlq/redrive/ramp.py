@@ -500,7 +500,7 @@ class Ramp:
     def _stop_group(self, ramp: GroupRamp) -> None:
         """Write down that nothing more of a group is sent until somebody decides again."""
         if is_group_id(ramp.group_id):
-            statement = Statement(datetime.now(UTC), self._run.who, stopped=ramp.why)
+            statement = Statement(datetime.now(UTC), self._run.who, stopped=ramp.reason)
             add_statement(self._run.archive, ramp.group_id, statement)
 
     def _known_counts(self, groups: Collection[str]) -> tuple[Counts, Stop | None]:

@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 from dlq.explain.triage import GroupState
 from dlq.plan.ramp import (
     LOOKS,
-    Blocker,
     GroupRamp,
     QueueTimes,
     Reading,
     Step,
     Verdict,
+    VerdictBlocker,
     blocker_of,
     group_ramp,
     may_have_a_step,
@@ -32,9 +32,9 @@ Counts = Mapping[str, int]
 StepName = tuple[str, int]
 """The plan's id, and the number of the step."""
 
-_NOT_LOOKED = Blocker("nobody has looked yet")
-_UNREAD = Blocker("the failure table cannot be read")
-_NOT_ENDED = Blocker("the run that sent it was killed", is_final=True)
+_NOT_LOOKED = VerdictBlocker("nobody has looked yet")
+_UNREAD = VerdictBlocker("the failure table cannot be read")
+_NOT_ENDED = VerdictBlocker("the run that sent it was killed", is_final=True)
 
 
 @dataclass
@@ -73,7 +73,7 @@ class Verdicts:
     groups: dict[str, GroupRamp] = field(default_factory=dict)
     here: set[int] = field(default_factory=set)
     _looks: dict[StepName, list[Reading]] = field(default_factory=dict)
-    _blockers: dict[StepName, Blocker] = field(default_factory=dict)
+    _blockers: dict[StepName, VerdictBlocker] = field(default_factory=dict)
 
     def last_steps(self, group_id: str) -> tuple[str, list[Step]]:
         """Return the steps of a group that its next one goes on from, and their plan; or none."""
@@ -190,9 +190,9 @@ class Verdicts:
         if waiting := ramps_by_verdict[Verdict.UNKNOWN]:
             return self._why_unknown(waiting)
         if unproven := ramps_by_verdict[Verdict.UNPROVEN]:
-            return f"{unproven[0].why}; the next run sends step {unproven[0].step} once more"
+            return f"{unproven[0].reason}; the next run sends step {unproven[0].step} once more"
         if returned := ramps_by_verdict[Verdict.RETURNED]:
-            return returned[0].why
+            return returned[0].reason
         return ""
 
     def _why_unknown(self, waiting: Sequence[GroupRamp]) -> str:
@@ -200,9 +200,9 @@ class Verdicts:
         first = waiting[0]
         ready_at = self.ready_at(waiting)
         if ready_at <= self.now_seconds():
-            return f"step {first.step} cannot be judged yet: {first.why}"
+            return f"step {first.step} cannot be judged yet: {first.reason}"
         after = f"{datetime.fromtimestamp(ready_at, UTC):%H:%M} UTC"
-        return f"step {first.step} can be judged after {after}: {first.why}"
+        return f"step {first.step} can be judged after {after}: {first.reason}"
 
     def _name(self, group_id: str) -> StepName:
         plan_id, own = self.last_steps(group_id)
@@ -229,7 +229,7 @@ class Verdicts:
         """Look once at a step that something still keeps from a verdict."""
         name = (plan_id, step.number)
         blocker = self._blockers.get(name)
-        if blocker and (not blocker.why or blocker.is_final):
+        if blocker and (not blocker.reason or blocker.is_final):
             return
 
         now = self.now_seconds()

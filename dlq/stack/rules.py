@@ -144,7 +144,7 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class StackFinding:
     """One thing to change: its subject, its fault, and the fix."""
 
     severity: Severity
@@ -153,28 +153,28 @@ class Finding:
     fix: str
 
 
-broken = partial(Finding, Severity.BROKEN)
+broken = partial(StackFinding, Severity.BROKEN)
 """Makes a finding that stops messages, of its subject, fault and fix."""
 
-_risk = partial(Finding, Severity.RISK)
-Rule = Callable[[Installation], Iterator[Finding]]
+_risk = partial(StackFinding, Severity.RISK)
+Rule = Callable[[Installation], Iterator[StackFinding]]
 
 
-def examine(installation: Installation) -> list[Finding]:
+def examine(installation: Installation) -> list[StackFinding]:
     """Return all findings, sorted by severity, the most severe first."""
     all_findings = findings(installation, _RULES)
     for fault in installation.unknown:
-        unknown = Finding(Severity.UNKNOWN, "survey", fault, "allow it, or look by hand")
+        unknown = StackFinding(Severity.UNKNOWN, "survey", fault, "allow it, or look by hand")
         all_findings.append(unknown)
     return sorted(all_findings, key=lambda finding: list(Severity).index(finding.severity))
 
 
-def findings(installation: Installation, rules: Sequence[Rule]) -> list[Finding]:
+def findings(installation: Installation, rules: Sequence[Rule]) -> list[StackFinding]:
     """Return the findings of these rules."""
     return list(chain.from_iterable(rule(installation) for rule in rules))
 
 
-def _main_queues_fail_to_the_dlq(installation: Installation) -> Iterator[Finding]:
+def _main_queues_fail_to_the_dlq(installation: Installation) -> Iterator[StackFinding]:
     dlq = installation.dlq
     for queue in installation.main_queues:
         if queue.redrive_target_arn != dlq.arn:
@@ -196,7 +196,7 @@ def _main_queues_fail_to_the_dlq(installation: Installation) -> Iterator[Finding
             )
 
 
-def _redrive_policies_end_in_the_parked_queue(installation: Installation) -> Iterator[Finding]:
+def _redrive_policies_end_in_the_parked_queue(installation: Installation) -> Iterator[StackFinding]:
     dlq = installation.dlq
     parked = installation.parked
     count = dlq.max_receive_count
@@ -229,7 +229,7 @@ def _redrive_policies_end_in_the_parked_queue(installation: Installation) -> Ite
         )
 
 
-def _nobody_else_reads(installation: Installation) -> Iterator[Finding]:
+def _nobody_else_reads(installation: Installation) -> Iterator[StackFinding]:
     dlq = installation.dlq
     parked = installation.parked
     names = {dlq.arn: dlq.name, parked.arn: parked.name}
@@ -243,7 +243,7 @@ def _nobody_else_reads(installation: Installation) -> Iterator[Finding]:
             )
 
 
-def _redrive_allow_policies_admit(installation: Installation) -> Iterator[Finding]:
+def _redrive_allow_policies_admit(installation: Installation) -> Iterator[StackFinding]:
     dlq = installation.dlq
     pairs = [(queue, dlq) for queue in installation.main_queues]
     pairs.append((dlq, installation.parked))
@@ -256,7 +256,7 @@ def _redrive_allow_policies_admit(installation: Installation) -> Iterator[Findin
             )
 
 
-def _retention_is_enough(installation: Installation) -> Iterator[Finding]:
+def _retention_is_enough(installation: Installation) -> Iterator[StackFinding]:
     dlq = installation.dlq
     for main in installation.main_queues:
         # A dead letter of a standard queue keeps the age that it had in main.
@@ -287,7 +287,7 @@ def _retention_is_enough(installation: Installation) -> Iterator[Finding]:
             )
 
 
-def _expiry_alarm_knows_the_retention(installation: Installation) -> Iterator[Finding]:
+def _expiry_alarm_knows_the_retention(installation: Installation) -> Iterator[StackFinding]:
     longest = max(installation.main_queues, key=lambda main: main.retention_seconds)
     alarm_seconds = MAX_RETENTION_SECONDS - EXPIRY_ALARM_SECONDS
     # A retention that leaves the alarm no time has a finding of its own.
@@ -306,7 +306,7 @@ def _expiry_alarm_knows_the_retention(installation: Installation) -> Iterator[Fi
         )
 
 
-def _visibility_of_the_dlq_fits(installation: Installation) -> Iterator[Finding]:
+def _visibility_of_the_dlq_fits(installation: Installation) -> Iterator[StackFinding]:
     dlq = installation.dlq
     seconds = dlq.visibility_timeout_seconds
     if dlq.is_fifo and seconds > FIFO_DLQ_MAX_VISIBILITY_SECONDS:
@@ -327,7 +327,7 @@ def _visibility_of_the_dlq_fits(installation: Installation) -> Iterator[Finding]
         )
 
 
-def _visibility_fits_the_functions(installation: Installation) -> Iterator[Finding]:
+def _visibility_fits_the_functions(installation: Installation) -> Iterator[StackFinding]:
     functions = [(installation.dlq, installation.function_name, installation.timeout_seconds)]
     for name, timeout in installation.consumers.items():
         functions.append((installation.main, name, timeout))
@@ -352,7 +352,7 @@ def _visibility_fits_the_functions(installation: Installation) -> Iterator[Findi
             )
 
 
-def _trigger_is_right(installation: Installation) -> Iterator[Finding]:
+def _trigger_is_right(installation: Installation) -> Iterator[StackFinding]:
     triggers = installation.triggers
     is_live = any(trigger.is_live for trigger in triggers)
     # A trigger that could not be listed may feed the function.
@@ -382,7 +382,7 @@ def _trigger_is_right(installation: Installation) -> Iterator[Finding]:
             )
 
 
-def _function_may_run(installation: Installation) -> Iterator[Finding]:
+def _function_may_run(installation: Installation) -> Iterator[StackFinding]:
     if installation.recursive_loop == "Terminate":
         yield broken(
             installation.function_name,
@@ -398,7 +398,7 @@ def _function_may_run(installation: Installation) -> Iterator[Finding]:
         )
 
 
-def _sources_are_configured(installation: Installation) -> Iterator[Finding]:
+def _sources_are_configured(installation: Installation) -> Iterator[StackFinding]:
     if installation.dlq_source_arns is None:
         return
 
@@ -427,7 +427,7 @@ def _sources_are_configured(installation: Installation) -> Iterator[Finding]:
             )
 
 
-def _keys_are_usable(installation: Installation) -> Iterator[Finding]:
+def _keys_are_usable(installation: Installation) -> Iterator[StackFinding]:
     for key in installation.denied_keys or ():
         names = ", ".join(queue.name for queue in installation.queues if queue.customer_key == key)
         yield broken(
@@ -437,7 +437,7 @@ def _keys_are_usable(installation: Installation) -> Iterator[Finding]:
         )
 
 
-def _sends_are_allowed(installation: Installation) -> Iterator[Finding]:
+def _sends_are_allowed(installation: Installation) -> Iterator[StackFinding]:
     if installation.denied_sends:
         yield broken(
             ", ".join(installation.denied_sends),
@@ -447,7 +447,7 @@ def _sends_are_allowed(installation: Installation) -> Iterator[Finding]:
         )
 
 
-def _breaker_sees_the_consumers(installation: Installation) -> Iterator[Finding]:
+def _breaker_sees_the_consumers(installation: Installation) -> Iterator[StackFinding]:
     if not installation.settings.has_breaker:
         return
     if installation.denies_metrics:
@@ -481,7 +481,7 @@ def _breaker_sees_the_consumers(installation: Installation) -> Iterator[Finding]
             )
 
 
-def _errors_can_be_found(installation: Installation) -> Iterator[Finding]:
+def _errors_can_be_found(installation: Installation) -> Iterator[StackFinding]:
     for name in installation.missing:
         yield _risk(
             name,

@@ -16,9 +16,9 @@ from dlq.stack.rules import (
     NET_MIN_RECEIVE_COUNT,
     WHY_NOT_DEAD,
     WHY_NOT_PARKED,
-    Finding,
     Installation,
     Severity,
+    StackFinding,
     broken,
     findings,
 )
@@ -56,7 +56,7 @@ class Check:
     name: str
     works: bool | None
     observed: str
-    causes: tuple[Finding, ...] = ()
+    causes: tuple[StackFinding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Trial:
         failures_seconds = main.visibility_timeout_seconds * (main.max_receive_count or 1)
         return FUNCTION_SECONDS + (failures_seconds if self.through_consumer else 0)
 
-    def _why_not_dead(self) -> list[Finding]:
+    def _why_not_dead(self) -> list[StackFinding]:
         return findings(self.installation, WHY_NOT_DEAD if self.through_consumer else ())
 
     def _follow(self, entry: SendEntry, message_id: str) -> Iterator[Check]:
@@ -166,7 +166,7 @@ class Trial:
             later = "the function parks it if it can, and the next drain deletes it"
             yield Check("removed", works=None, observed=later)
 
-    def _causes(self) -> tuple[Finding, ...]:
+    def _causes(self) -> tuple[StackFinding, ...]:
         """Return the rules' findings about a message that did not arrive; else a place to look."""
         causes = findings(self.installation, WHY_NOT_PARKED) + self._why_not_dead()
         if causes:

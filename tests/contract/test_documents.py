@@ -35,7 +35,7 @@ from dlq.inspect.show import (
 )
 from dlq.inspect.status import (
     ArchiveStatus,
-    Blocker,
+    BlockingMessage,
     DrainCount,
     NewestReport,
     PlanCount,
@@ -45,7 +45,7 @@ from dlq.redrive.resolving.editor import EditSample
 from dlq.redrive.summary import RedriveSummary, Tally
 from dlq.run import Pending, RunSummary
 from dlq.stack.outputs import StackValues, stack_options
-from dlq.stack.rules import Finding, Severity
+from dlq.stack.rules import Severity, StackFinding
 from dlq.stack.trial import Check
 from dlq_replay.wire.context import FailureError, ReplayContext
 from scripts import generate_docs
@@ -262,11 +262,14 @@ def names(*values: type) -> set[str]:
     ("heading", "there_are"),
     [
         ("groups", names(ListedGroup, GroupsOfReport)),
-        ("status", names(ArchiveStatus, QueueCounts, DrainCount, PlanCount, Blocker, NewestReport)),
+        (
+            "status",
+            names(ArchiveStatus, QueueCounts, DrainCount, PlanCount, BlockingMessage, NewestReport),
+        ),
         ("show", names(DeadLetterHistory, ArchivedCopy, LedgerEntry)),
         ("show", names(RunHistory, RunRecord, Outcome, GroupPlaces, DifferingWord)),
         ("status without a stack", names(StackValues)),
-        ("doctor", names(Finding, Check) | set(Severity)),
+        ("doctor", names(StackFinding, Check) | set(Severity)),
         ("collect", names(DrainSummary, QueueCounts)),
         ("rehearse", names(Rehearsal, RehearsalOutcome, Stop)),
         ("redrive", names(RedriveSummary, Tally, EditSample, Forecast, GroupRamp, Stop)),

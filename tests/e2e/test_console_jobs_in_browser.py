@@ -41,7 +41,7 @@ def paths(world: DeadJobs, text: str) -> list[str]:
     """One page of each kind, with *text* wherever a message, a command or AWS has the word."""
     executed = [*world.preview_words, "--execute", "--reason", text]
     numbers = {"step": 2, "steps": 9, "sent": 3, "returned": 1, "allowed": 0}
-    ramp = [{"group_id": world.group_id, "verdict": "bad", "why": text, **numbers}]
+    ramp = [{"group_id": world.group_id, "verdict": "bad", "reason": text, **numbers}]
     sample = {"group_id": world.group_id, "message_id": text, "lines": [f"-{text}", f"+{text}"]}
     seen: dict[str, Any] = {"problems": [a_problem(text)], "samples": [sample], "notes": [text]}
     dry_run = world.dry_run(**seen, forecast=FORECAST)

@@ -203,7 +203,7 @@ def test_dry_run_without_a_ramp_says_why_and_sends_at_once(world: DeadJobs) -> N
 
 def ramp_of(group_id: str, verdict: str, **fields: Any) -> dict[str, Any]:
     numbers = {"step": 2, "steps": 4, "sent": 3, "returned": 0, "allowed": 0}
-    return {"group_id": group_id, "verdict": verdict, "why": "", **numbers, **fields}
+    return {"group_id": group_id, "verdict": verdict, "reason": "", **numbers, **fields}
 
 
 def test_ramp_shows_how_far_each_group_is_and_what_to_do_about_a_stopped_one(
@@ -212,8 +212,8 @@ def test_ramp_shows_how_far_each_group_is_and_what_to_do_about_a_stopped_one(
     why = "1 of 3 messages failed again, 0 allowed"
     groups = [
         ramp_of("g-sent", "sent", step=4, sent=20),
-        ramp_of("g-unknown", "unknown", returned=None, why="a failure may <still> return"),
-        ramp_of(world.group_id, "bad", returned=1, why=why),
+        ramp_of("g-unknown", "unknown", returned=None, reason="a failure may <still> return"),
+        ramp_of(world.group_id, "bad", returned=1, reason=why),
     ]
     counts = {"sent": 3, "stopped": 17}
     words = [*world.preview_words, "--execute", "--reason", "x"]

@@ -64,7 +64,7 @@ def arrow_type(kind: Any) -> pa.DataType:  # noqa: ANN401 - a type
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TablePart:
     """One Parquet file of a table: its path below the table's folder, and the digest in hex."""
 
     name: str
@@ -72,7 +72,7 @@ class Part:
     sha256: str
 
 
-PARTS = pa.schema(arrow_fields(Part))
+PARTS = pa.schema(arrow_fields(TablePart))
 
 
 def table_digest(archive: Archive, folder: str) -> str | None:
@@ -81,7 +81,7 @@ def table_digest(archive: Archive, folder: str) -> str | None:
     return None if content is None else sha256(content).hexdigest()
 
 
-def commit(archive: Archive, folder: str, parts: Sequence[Part]) -> str:
+def commit(archive: Archive, folder: str, parts: Sequence[TablePart]) -> str:
     """Write the manifest that names *parts*; return the digest of the table.
 
     If another writer was first, its table stays: the files of *parts* are removed.
@@ -98,7 +98,7 @@ def commit(archive: Archive, folder: str, parts: Sequence[Part]) -> str:
     return digest
 
 
-def parts_of(archive: Archive, folder: str, digest: str | None = None) -> list[Part]:
+def parts_of(archive: Archive, folder: str, digest: str | None = None) -> list[TablePart]:
     """Read the names of a table's files; raise InputError if there is none with this *digest*."""
     path = f"{folder}/{_MANIFEST}"
     content = archive.read(path)
@@ -110,7 +110,7 @@ def parts_of(archive: Archive, folder: str, digest: str | None = None) -> list[P
     if content is None:
         raise missing(archive, path)
     with damage_named(archive, path):
-        return record_of(list[Part], json.loads(content))
+        return record_of(list[TablePart], json.loads(content))
 
 
 def write_whole(archive: Archive, folder: str, tables: Sequence[pa.Table]) -> str:
@@ -141,11 +141,11 @@ def read_whole(
     return pa.concat_tables(tables).unify_dictionaries() if tables else schema.empty_table()
 
 
-def _write_part(archive: Archive, folder: str, table: pa.Table) -> Part:
+def _write_part(archive: Archive, folder: str, table: pa.Table) -> TablePart:
     content = parquet_bytes(table)
     name = f"part-{table.num_rows}-{secrets.token_hex(12)}.parquet"
     archive.write(f"{folder}/{name}", content)
-    return Part(name, table.num_rows, sha256(content).hexdigest())
+    return TablePart(name, table.num_rows, sha256(content).hexdigest())
 
 
 def parquet_bytes(table: pa.Table) -> bytes:
@@ -155,7 +155,7 @@ def parquet_bytes(table: pa.Table) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def read_part(archive: Archive, folder: str, schema: pa.Schema, part: Part) -> pa.Table:
+def read_part(archive: Archive, folder: str, schema: pa.Schema, part: TablePart) -> pa.Table:
     """Read the columns of *schema* of one file."""
     path = f"{folder}/{part.name}"
     content = archive.read(path)

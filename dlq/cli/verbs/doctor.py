@@ -11,7 +11,7 @@ from dlq.cli.verb import CHECK_FAILED, DONE, Verb
 from dlq.cli.verbs import require_yes
 from dlq.errors import InputError
 from dlq.stack.outputs import clients_of, required
-from dlq.stack.rules import Finding, Installation, Severity, examine
+from dlq.stack.rules import Installation, Severity, StackFinding, examine
 from dlq.stack.survey import survey
 from dlq.stack.trial import Check, Trial
 
@@ -98,7 +98,7 @@ def _print_check(check: Check) -> None:
         print_line(f"{'':<9}{cause.subject}: {cause.fault}\n{'':<9}to do: {cause.fix}")
 
 
-def _print(installation: Installation, findings: Sequence[Finding]) -> None:
+def _print(installation: Installation, findings: Sequence[StackFinding]) -> None:
     queues = ", ".join(queue.name for queue in installation.queues)
     print_line(f"{installation.function_name}: {queues}")
     for finding in findings:

@@ -329,7 +329,7 @@ def _print_ramp(ramps: Sequence["GroupRamp"]) -> None:
             failed_again(ramp.sent, ramp.returned),
             ramp.allowed,
             ramp.verdict,
-            ramp.why,
+            ramp.reason,
         )
         rows.append(row)
     headings = ("ramp of group", "step", "sent", "failed again", "allowed", "verdict", "")

@@ -45,7 +45,7 @@ class DeadLetter:
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class MatchedError:
     """The exception of a dead letter, and the event that begins it.
 
     *how* it was found: by an ``id`` or a ``value`` in its record, or by its ``request``. *tokens*
@@ -102,10 +102,10 @@ class Matcher:
         for letter_id, letter in letters.items():
             self._owners.update(dict.fromkeys(letter.ids, letter_id))
         self._open: dict[str, _Request] = {}
-        self._found: dict[str, list[Reason]] = {}
+        self._found: dict[str, list[MatchedError]] = {}
         self._others: Counter[str] = Counter()
 
-    def reasons(self, events: Iterable[LogEvent]) -> dict[str, Reason]:
+    def reasons(self, events: Iterable[LogEvent]) -> dict[str, MatchedError]:
         """Return the reason of each dead letter that has one, by the id of its first copy."""
         for number, record in enumerate(records(events), 1):
             self._read(record)
@@ -206,7 +206,7 @@ class Matcher:
         [(letter_id, tokens)] = named.items()
         ids = frozenset(tokens.intersection(self._letters[letter_id].ids))
         how = how or ("id" if ids else "value")
-        reason = Reason(error, how, event, ids or frozenset(tokens))
+        reason = MatchedError(error, how, event, ids or frozenset(tokens))
         self._found.setdefault(letter_id, []).append(reason)
         request.explained |= tokens
 
@@ -217,7 +217,7 @@ class Matcher:
     def _kinds(self, errors: Iterable[LoggedError]) -> set[tuple[str, str]]:
         return {(error.type, self._alike(error.message)) for error in errors}
 
-    def _sure(self, letter_id: str) -> Reason | None:
+    def _sure(self, letter_id: str) -> MatchedError | None:
         """Return the last reason of a dead letter, if it is certain."""
         reasons = sorted(self._found[letter_id], key=lambda reason: reason.event.time_ms)
         ids = self._letters[letter_id].ids
@@ -233,12 +233,12 @@ class Matcher:
         kinds = self._kinds(reason.error for reason in sure)
         return sure[-1] if len(kinds) == 1 else None
 
-    def _is_sure(self, value: str, reasons: Iterable[Reason]) -> bool:
+    def _is_sure(self, value: str, reasons: Iterable[MatchedError]) -> bool:
         kinds = self._kinds(reason.error for reason in _found_by((value,), reasons))
         return self._others[value] <= _OTHER_REQUESTS and len(kinds) == 1
 
 
-def _found_by(tokens: Iterable[str], reasons: Iterable[Reason]) -> list[Reason]:
+def _found_by(tokens: Iterable[str], reasons: Iterable[MatchedError]) -> list[MatchedError]:
     """Return the reasons that at least one of these tokens found."""
     wanted = frozenset(tokens)
     return [reason for reason in reasons if not wanted.isdisjoint(reason.tokens)]

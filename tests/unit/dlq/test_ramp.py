@@ -15,7 +15,6 @@ from dlq.explain.triage import GroupState
 from dlq.plan import ramp as ramp_module
 from dlq.plan.action_policy import ALLOWED_RETURNS
 from dlq.plan.ramp import (
-    Blocker,
     GroupRamp,
     LastCount,
     QueueTimes,
@@ -23,6 +22,7 @@ from dlq.plan.ramp import (
     Step,
     Steps,
     Verdict,
+    VerdictBlocker,
     blocker_of,
     earlier_steps,
     ended_steps,
@@ -148,8 +148,8 @@ TIMES = QueueTimes(failure=90, retention=DAY)
 def test_blocker_of_a_verdict(seen: Sequence[Reading], why: str) -> None:
     blocker = blocker_of(seen, 6, SENT, TIMES)
 
-    assert (blocker.why == "") is (why == "")
-    assert why in blocker.why
+    assert (blocker.reason == "") is (why == "")
+    assert why in blocker.reason
 
 
 def test_step_has_not_left_the_queue_before_it_was_sent() -> None:
@@ -190,7 +190,7 @@ def test_a_step_waits_only_for_what_can_still_happen(
 ) -> None:
     blocker = blocker_of(seen, 6, SENT, TIMES)
 
-    assert why in blocker.why
+    assert why in blocker.reason
     assert blocker.is_final is is_final
 
 
@@ -204,8 +204,8 @@ def step(
 
 ONE, TWO, OPEN = step(1), step(2, 2, proven=1), step(2, 2, proven=1, is_open=True)
 LATER = [step(3, before=5), step(4, 2, before=6, proven=1)]
-RAINS, POURS = Blocker("it rains"), Blocker("it pours", is_final=True)
-CLEAR = Blocker()
+RAINS, POURS = VerdictBlocker("it rains"), VerdictBlocker("it pours", is_final=True)
+CLEAR = VerdictBlocker()
 NOBODY_COUNTS = "nobody counts what failed again any more"
 
 
@@ -238,7 +238,7 @@ def test_verdict(
     own: list[Step],
     left: int,
     returned: int | None,
-    blocker: Blocker,
+    blocker: VerdictBlocker,
     allowed: str | None,
     verdict: str,
     why: str,
@@ -246,8 +246,8 @@ def test_verdict(
     ramp = group_ramp("g", own, left, returned, allowed, blocker, in_order=False)
 
     assert ramp.verdict == verdict
-    assert (ramp.why == "") is (why == "")
-    assert why in ramp.why
+    assert (ramp.reason == "") is (why == "")
+    assert why in ramp.reason
 
 
 def test_on_fifo_a_return_that_may_come_still_goes_first() -> None:

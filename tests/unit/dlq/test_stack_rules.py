@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dlq.aws.clients import DescribedQueue
-from dlq.stack.rules import Finding, Installation, Severity, TriggerFacts, examine
+from dlq.stack.rules import Installation, Severity, StackFinding, TriggerFacts, examine
 from dlq_replay.settings import ReplaySettings
 from tests.support.builders import environment, queue_arn, queue_url
 from tests.support.golden import assert_stored, stored_rows
@@ -183,7 +183,7 @@ FAULTY: dict[str, Installation] = {
 }
 
 
-def shown(finding: Finding) -> str:
+def shown(finding: StackFinding) -> str:
     return f"{finding.severity} {finding.subject}: {finding.fault}\n  to do: {finding.fix}"
 
 

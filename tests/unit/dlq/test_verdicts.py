@@ -120,7 +120,7 @@ def test_what_nobody_will_ever_know_repeats_the_same_size(
 
     assert verdicts.ready(LEFT) == {"g": 6}
     assert verdicts.waiting(LEFT) == []
-    assert why in verdicts.groups["g"].why
+    assert why in verdicts.groups["g"].reason
     assert verdicts.proven("g") == 3
 
 
@@ -181,7 +181,7 @@ def test_too_many_that_came_back_of_an_earlier_plan_stop_the_group_once() -> Non
     world.look(verdicts, LEFT, times=9)
 
     assert verdicts.ready(LEFT) == {}
-    assert [ramp.why for ramp in world.bad] == ["2 of 6 messages failed again, 0 allowed"]
+    assert [ramp.reason for ramp in world.bad] == ["2 of 6 messages failed again, 0 allowed"]
     assert verdicts.is_bad("g")
     assert verdicts.why_not(LEFT) == ""
 

@@ -7,16 +7,16 @@ from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-unt
 from pyspark.errors import AnalysisException, PythonException
 
 from dlq.errors import ArchiveError, InputError, SqlError
-from spark_reprocess.evaluation import IdleClock, Work
+from spark_reprocess.evaluation import IdleClock, SparkWork
 from spark_reprocess.failures import condition_and_sentence, explained, is_end_of_jvm
 from spark_reprocess.interrupts import CANCELLED
 
-PLANNING = Work(frozenset(), 0, 0)
-WAITING_FOR_MACHINES = Work(frozenset({1}), 0, 4)
+PLANNING = SparkWork(frozenset(), 0, 0)
+WAITING_FOR_MACHINES = SparkWork(frozenset({1}), 0, 4)
 
 
-def running(tasks: int, ended: int = 0, job: int = 1) -> Work:
-    return Work(frozenset({job}), tasks, ended)
+def running(tasks: int, ended: int = 0, job: int = 1) -> SparkWork:
+    return SparkWork(frozenset({job}), tasks, ended)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,9 @@ def running(tasks: int, ended: int = 0, job: int = 1) -> Work:
         ([WAITING_FOR_MACHINES] * 3, 0),
     ],
 )
-def test_sql_is_idle_while_no_task_starts_or_ends(looks: Sequence[Work], idle_seconds: int) -> None:
+def test_sql_is_idle_while_no_task_starts_or_ends(
+    looks: Sequence[SparkWork], idle_seconds: int
+) -> None:
     clock = IdleClock(1000.0)
     for number, work in enumerate(looks):
         seconds = clock.seconds(1010.0 + 10 * number, work, is_in_spark=True)
