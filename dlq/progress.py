@@ -78,7 +78,7 @@ def in_file(path: Path) -> Progress:
     return appending
 
 
-class HowFar:
+class ProgressLine:
     """Formats progress: ``200 of 1,000 messages, 20/s, 40 s left``.
 
     The rate is that of the last 30 s.
@@ -90,7 +90,7 @@ class HowFar:
         self._now_seconds = now_seconds
         self._past = deque([(now_seconds(), 0)])
 
-    def line(self, done: int) -> str:
+    def text(self, done: int) -> str:
         """Return the line for *done* messages."""
         now = self._now_seconds()
         while len(self._past) > 1 and self._past[1][0] <= now - _RATE_SECONDS:

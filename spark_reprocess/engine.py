@@ -28,7 +28,7 @@ from dlq.sql.allowed import WHERE, naming
 from dlq.sql.failures import no_attribute
 from spark_reprocess.allowed_sql import attribute_value, condition
 from spark_reprocess.evaluation import evaluated, to_arrow
-from spark_reprocess.failures import explained
+from spark_reprocess.failures import spark_errors
 from spark_reprocess.interrupts import cancel_jobs_on_interrupt
 from spark_reprocess.session import our_settings
 
@@ -85,7 +85,7 @@ class SparkEngine:
         if not work.partitions:
             return work.schema.empty_table()
 
-        with our_settings(self._session), explained():
+        with our_settings(self._session), spark_errors():
             return to_arrow(self._rows(work)).cast(work.schema)
 
     def run_where(
@@ -132,7 +132,7 @@ class SparkEngine:
         with our_settings(self._session):
             if exchange:
                 # A send has no time limit, and the SQL was evaluated over all its messages before.
-                with explained(*sources):
+                with spark_errors(*sources):
                     return edited().cast(then.schema)
 
             return evaluated(self._session, edited, *sources).cast(then.schema)

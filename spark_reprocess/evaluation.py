@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from dlq.sql import failures as sql_failures
-from spark_reprocess.failures import SPARK_FAILURES, explained
+from spark_reprocess.failures import SPARK_FAILURES, spark_errors
 from spark_reprocess.interrupts import is_in_spark
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ def evaluated(spark: SparkSession, call: Callable[[], T], *sources: str, row: st
         KeyboardInterrupt: Ctrl-C, also where Spark does not answer.
     """
     if not sources:
-        with explained():
+        with spark_errors():
             return call()
 
     with ExitStack() as unless_done:
@@ -93,7 +93,7 @@ def _started(call: Callable[[], T], sources: tuple[str, ...], row: str) -> _Runn
 
     def run() -> None:
         try:
-            with explained(*sources, row=row):
+            with spark_errors(*sources, row=row):
                 result.set_result(context.run(call))
         except BaseException as error:  # noqa: BLE001 - the caller raises it
             result.set_exception(error)

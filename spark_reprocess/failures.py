@@ -39,7 +39,7 @@ def error_of_task(error: PythonException) -> JobError | None:
 
 
 @contextmanager
-def explained(*sources: str, row: str = "message") -> Iterator[None]:
+def spark_errors(*sources: str, row: str = "message") -> Iterator[None]:
     """Convert errors of Spark, such as a bad cast, to ours.
 
     Args:

@@ -102,13 +102,13 @@ class LockHolder:
     """Holder of a lock.
 
     Attributes:
-        what: the work for people, for example ``plan p-1``.
+        purpose: the work for people, for example ``plan p-1``.
         who: the person.
     """
 
     run_id: str
     use: LockUse
-    what: str
+    purpose: str
     who: str
 
 
@@ -261,7 +261,7 @@ class ArchiveLock:
                 return ""
             seconds = max(0, lock.lock_seconds - (self._clock.steady_seconds() - began_at))
             return (
-                f"{lock.holder.what} by {lock.holder.who} (run {lock.holder.run_id}) holds the "
+                f"{lock.holder.purpose} by {lock.holder.who} (run {lock.holder.run_id}) holds the "
                 f"archive lock, and counts as dead if it does not renew it for {seconds:.0f} s more"
             )
 
@@ -283,7 +283,7 @@ class ArchiveLock:
             match life_of(lock, _read(self._archive, path), unchanged_seconds):
                 case Life.ALIVE:
                     raise BusyError(
-                        f"{lock.holder.what} is being carried out by {lock.holder.who} since "
+                        f"{lock.holder.purpose} is being carried out by {lock.holder.who} since "
                         f"{lock.since} (run {lock.holder.run_id}); it acts on the same messages, "
                         "so this run has to wait for its end"
                     )
@@ -365,7 +365,7 @@ def _newer_lock(archive: Archive, use: LockUse, number: int) -> tuple[int, str]:
     """
     while newer := _read(archive, _path(number)):
         if _conflict(newer.holder.use, use):
-            who = f"{_path(number)}: {newer.holder.what} by {newer.holder.who}"
+            who = f"{_path(number)}: {newer.holder.purpose} by {newer.holder.who}"
             return number, f"another run has taken the lock ({who}), because this run seemed dead"
         number += 1
     return number, ""

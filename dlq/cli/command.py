@@ -115,7 +115,7 @@ def _run(words: list[str], make_session: "Callable[[], Session]") -> int:
     name, *rest = words
 
     if not name.startswith("-") and name not in ALL_VERBS:
-        running.unknown_word("verb", name, ALL_VERBS)
+        running.refuse_unknown_name("verb", name, ALL_VERBS)
     if name not in ALL_VERBS:
         # Help, the version or a completion script: argparse answers and exits.
         with while_it_is_read():

@@ -76,7 +76,7 @@ def _without_spark(verb: str, excess: str) -> str:
     return f"{verb} needs Spark: {install}; with --on-glue the stack's AWS Glue job runs it"
 
 
-def streaming_engine(verb: str) -> Engine:
+def engine_without_bodies(verb: str) -> Engine:
     """Return the engine for a verb that holds no body, however many messages there are."""
     return engine_for(verb, lambda: Size(0, 0))
 

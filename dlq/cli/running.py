@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, NoReturn, Self
 
-from dlq.cli.terminal import AS_JSON, one_stream, print_error
+from dlq.cli.terminal import AS_JSON, errors_in_answer, print_error
 from dlq.cli.verb import BAD_INPUT, ENGINE, INTERRUPTED, RARE, SPARK, Section, Verb, VerbEntry, job
 from dlq.errors import JobError
 
@@ -100,7 +100,7 @@ class Command:
         as_json = AS_JSON.set(self.as_json)
         engine = ENGINE.set(self.engine)
         try:
-            with one_stream():
+            with errors_in_answer():
                 return self.verb.run(self.options)
         finally:
             ENGINE.reset(engine)
@@ -214,11 +214,11 @@ class Parser(argparse.ArgumentParser):
         """Read arguments as argparse does; exit with 2 where one is unknown."""
         values, unknown = super().parse_known_args(*args, **settings)
         if unknown and unknown[0].startswith("-"):
-            unknown_word("option", unknown[0].partition("=")[0], self._option_string_actions)
+            refuse_unknown_name("option", unknown[0].partition("=")[0], self._option_string_actions)
         return values, unknown
 
 
-def unknown_word(kind: str, given: str, names: Collection[str]) -> NoReturn:
+def refuse_unknown_name(kind: str, given: str, names: Collection[str]) -> NoReturn:
     """Exit with 2: there is no such verb or option. Print the one of *names* that is close, or all.
 
     Args:
@@ -236,7 +236,7 @@ def parse(argv: list[str]) -> Command:
     """Read *argv*. As argparse does, exit with 2 on a fault and with 0 after help."""
     name = argv[0] if argv else "--help"
     if name not in VERBS and not name.startswith("-"):
-        unknown_word("verb", name, VERBS)
+        refuse_unknown_name("verb", name, VERBS)
 
     parser = Parser(prog="python -m spark_reprocess", description=_ABOUT, epilog=SETTINGS)
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)

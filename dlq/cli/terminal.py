@@ -89,11 +89,11 @@ def print_answer(answer: Any, show: Callable[[], object]) -> None:  # noqa: ANN4
 
 
 _HELD_ANSWERS: ContextVar[list[Mapping[str, Any]] | None] = ContextVar("held", default=None)
-"""Answers that ``one_stream`` prints later; None where it holds none back."""
+"""Answers that ``errors_in_answer`` prints later; None where it holds none back."""
 
 
 @contextmanager
-def one_stream() -> Iterator[None]:
+def errors_in_answer() -> Iterator[None]:
     """Print one JSON object alone with ``--json``, also where standard error is joined with it.
 
     ``spark-submit`` joins the two. There is no progress then, and what the block writes to standard

@@ -124,7 +124,7 @@ def job() -> ModuleType:
     return import_module("spark_reprocess.command_line")
 
 
-def suggestion(verb: str, archive: str, *words: str) -> str:
+def suggested_command(verb: str, archive: str, *words: str) -> str:
     """Format a command for the reader to copy, quoted for a shell.
 
     The *archive* is left out where a stack of ``--stack`` says where it is.

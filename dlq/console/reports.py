@@ -81,7 +81,7 @@ class Report:
     newest: str = ""
 
     @property
-    def place(self) -> str:
+    def address_plan(self) -> str:
         """The plan's id in addresses; empty for the newest."""
         return self.plan.plan_id if self.newest else ""
 

@@ -30,7 +30,7 @@ from dlq.aws.clients import (
 from dlq.drain.drain_task import DrainCounts, DrainRules, DrainTask
 from dlq.engine import STOPPED, Engine, Work
 from dlq.errors import ArchiveError
-from dlq.progress import HowFar, Progress, silent
+from dlq.progress import Progress, ProgressLine, silent
 from dlq_replay.aws.sqs import SqsQueue
 
 IN_FLIGHT_MESSAGES = 60_000
@@ -138,8 +138,8 @@ def drain(
             rules=rules,
             make_client=make_client,
         )
-        how_far = HowFar(expected)
-        with progress("draining", lambda: how_far.line(rows_written(archive, drain_id))):
+        progress_line = ProgressLine(expected)
+        with progress("draining", lambda: progress_line.text(rows_written(archive, drain_id))):
             tasks = [pa.table({"task": [number]}) for number in range(len(rules))]
             counts = engine.run(Work(tasks, work.run, _COUNTS)).to_pylist()
 

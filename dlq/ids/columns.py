@@ -26,11 +26,11 @@ DISPOSITION = "disposition"
 DETAIL = "detail"
 """The queue, source, message or fault that blocks a message; null if none does."""
 
-HINDRANCE = "hindrance"
+BLOCKER = "blocker"
 """The ``Disposition`` of a message that must not be sent because of its queues; null for none."""
 
-HINDRANCE_DETAIL = "hindrance_detail"
-"""The queue that the hindrance is about; null if there is none, or if it is not known."""
+BLOCKER_DETAIL = "blocker_detail"
+"""The queue that the blocker is about; null if there is none, or if it is not known."""
 
 HAS_ROOM = "has_room"
 """Whether a message can carry the attributes that a redrive adds to it."""

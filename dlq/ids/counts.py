@@ -50,13 +50,13 @@ def causes_of_problems(rows: pa.Table, examples: int) -> list[Cause]:
     all these comes, for each problem, the number of messages of its other causes.
     """
     problems = [disposition for disposition in Disposition if disposition.is_problem]
-    hindered = rows.filter(pa.array(have_disposition(rows, problems)))
-    hindered = hindered.select(["message_id", DISPOSITION, DETAIL])
+    blocked = rows.filter(pa.array(have_disposition(rows, problems)))
+    blocked = blocked.select(["message_id", DISPOSITION, DETAIL])
 
     causes = list[Cause]()
     others = list[Cause]()
     for disposition in problems:
-        of_problem = hindered.filter(pa.array(have_disposition(hindered, [disposition])))
+        of_problem = blocked.filter(pa.array(have_disposition(blocked, [disposition])))
         if not of_problem.num_rows:
             continue
         named = _largest_causes(of_problem, disposition, examples)

@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 from dlq.archive.ledger.disposition import Disposition
 from dlq.archive.messages.message_store import combined
 from dlq.ids.columns import (
+    BLOCKER,
+    BLOCKER_DETAIL,
     DETAIL,
     EDIT_FAULT,
     HAS_ROOM,
-    HINDRANCE,
-    HINDRANCE_DETAIL,
     SELECTED,
     STATE,
     Mask,
@@ -25,10 +25,10 @@ from dlq.ids.columns import (
     with_disposition_codes,
 )
 
-RULE_COLUMNS = (STATE, SELECTED, HAS_ROOM, HINDRANCE, HINDRANCE_DETAIL, EDIT_FAULT)
+RULE_COLUMNS = (STATE, SELECTED, HAS_ROOM, BLOCKER, BLOCKER_DETAIL, EDIT_FAULT)
 """Columns for the decision, beside ``group_id``, ``message_group_id`` and ``DESTINATION``."""
 
-_HINDRANCES = (Disposition.OTHER_PARKED_QUEUE, Disposition.FOREIGN, Disposition.UNKNOWN_SOURCE)
+_BLOCKERS = (Disposition.OTHER_PARKED_QUEUE, Disposition.FOREIGN, Disposition.UNKNOWN_SOURCE)
 
 
 def with_states(rows: pa.Table, states: pa.Table) -> pa.Table:
@@ -73,8 +73,8 @@ def with_dispositions(
         (Disposition.LEAVE, ~is_acted_on),
         (Disposition.NOT_SELECTED, ~flags(rows[SELECTED])),
     ]
-    for hindrance in _HINDRANCES:
-        rules.append((hindrance, values_among(rows[HINDRANCE], [hindrance])))
+    for blocker in _BLOCKERS:
+        rules.append((blocker, values_among(rows[BLOCKER], [blocker])))
     rules += [
         (Disposition.IN_PROGRESS, values_among(rows[STATE], ["in_progress"])),
         (Disposition.DISCARD, is_discarded),
@@ -86,9 +86,9 @@ def with_dispositions(
     ]
     codes = _first_that_fits(rules, rows.num_rows)
 
-    is_hindered = np.isin(codes, list(map(code_of, _HINDRANCES)))
+    is_blocked = np.isin(codes, list(map(code_of, _BLOCKERS)))
     is_faulty = codes == code_of(Disposition.EDIT_FAILED)
-    detail = _texts_where(is_hindered, rows[HINDRANCE_DETAIL], is_faulty, rows[EDIT_FAULT])
+    detail = _texts_where(is_blocked, rows[BLOCKER_DETAIL], is_faulty, rows[EDIT_FAULT])
 
     rows = rows.drop_columns(list(RULE_COLUMNS))
     return with_column(with_disposition_codes(rows, codes), DETAIL, detail)

@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 from dlq.archive.ledger.disposition import Disposition
 from dlq.archive.messages.message_store import combined
 from dlq.ids.columns import (
+    BLOCKER,
+    BLOCKER_DETAIL,
     DESTINATION,
-    HINDRANCE,
-    HINDRANCE_DETAIL,
     PARKED_QUEUE,
     arrow,
     flags,
@@ -59,16 +59,16 @@ class Origin(NamedTuple):
     was_foreign: bool
 
 
-class Passage(NamedTuple):
+class Route(NamedTuple):
     """Destination of a message, or the reason why it must not be sent.
 
     Attributes:
-        hindrance: the reason; None if it may be sent.
-        detail: the queue that the hindrance is about; None if it is not known.
+        blocker: the reason; None if it may be sent.
+        detail: the queue that the blocker is about; None if it is not known.
         destination: URL of the queue that it goes to; None if it must not be sent.
     """
 
-    hindrance: Disposition | None
+    blocker: Disposition | None
     detail: str | None
     destination: str | None
 
@@ -105,25 +105,25 @@ class Queues:
         """Whether the destination keeps the order of message groups."""
         return QueueAddress.from_url(self.destination).is_fifo
 
-    def passage_of(self, origin: Origin) -> Passage:
+    def route_of(self, origin: Origin) -> Route:
         """Return the destination of a message of this origin, or why it must not be sent."""
         if not self._is_of_parked_queue(origin):
             other = origin.parked_queue or _NOT_RECORDED
-            return Passage(Disposition.OTHER_PARKED_QUEUE, detail=other, destination=None)
+            return Route(Disposition.OTHER_PARKED_QUEUE, detail=other, destination=None)
 
         source = self._source_of(origin)
         sources = self._all_sources()
         if not self.includes_foreign:
             if self._is_foreign(origin, source, sources):
                 queue = source or _NOT_RECORDED
-                return Passage(Disposition.FOREIGN, detail=queue, destination=None)
+                return Route(Disposition.FOREIGN, detail=queue, destination=None)
             if source is None and not origin.has_context and self.is_shared:
-                return Passage(Disposition.UNKNOWN_SOURCE, detail=None, destination=None)
+                return Route(Disposition.UNKNOWN_SOURCE, detail=None, destination=None)
 
         destination = self.destination
         if not self.is_named and source is not None:
             destination = sources.get(source, self.destination)
-        return Passage(hindrance=None, detail=None, destination=destination)
+        return Route(blocker=None, detail=None, destination=destination)
 
     def _is_of_parked_queue(self, origin: Origin) -> bool:
         """Return whether the run acts on messages of the queue that this one was drained from."""
@@ -154,7 +154,7 @@ class Queues:
 
 
 def with_origins(rows: pa.Table, queues: Queues) -> pa.Table:
-    """Replace ``ORIGIN_COLUMNS`` by ``PARKED_QUEUE``, the hindrance and the destination.
+    """Replace ``ORIGIN_COLUMNS`` by ``PARKED_QUEUE``, the blocker and the destination.
 
     The rule is applied once to each different origin: an archive has few.
     """
@@ -163,17 +163,17 @@ def with_origins(rows: pa.Table, queues: Queues) -> pa.Table:
 
     columns: dict[str, list[str | None]] = {
         PARKED_QUEUE: [],
-        HINDRANCE: [],
-        HINDRANCE_DETAIL: [],
+        BLOCKER: [],
+        BLOCKER_DETAIL: [],
         DESTINATION: [],
     }
     for record in recorded.take(different).to_pylist():
         origin = _origin_of(record)
-        passage = queues.passage_of(origin)
+        route = queues.route_of(origin)
         columns[PARKED_QUEUE].append(origin.parked_queue)
-        columns[HINDRANCE].append(str(passage.hindrance) if passage.hindrance else None)
-        columns[HINDRANCE_DETAIL].append(passage.detail)
-        columns[DESTINATION].append(passage.destination)
+        columns[BLOCKER].append(str(route.blocker) if route.blocker else None)
+        columns[BLOCKER_DETAIL].append(route.detail)
+        columns[DESTINATION].append(route.destination)
 
     rows = rows.drop_columns(list(ORIGIN_COLUMNS))
     for name, values in columns.items():

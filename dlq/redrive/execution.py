@@ -56,7 +56,7 @@ from dlq.ids.order import runs_of
 from dlq.interrupts import asking_to_stop
 from dlq.memory import available_bytes, require_memory_to_send
 from dlq.plan.plan import PlannedGroup
-from dlq.progress import HowFar, Progress, repeating
+from dlq.progress import Progress, ProgressLine, repeating
 from dlq.redrive.request import RestoreRequest
 from dlq.redrive.resolving.archived_rows import read_beside
 from dlq.redrive.resolving.edits import columns_for
@@ -220,12 +220,12 @@ class TaskRunner:
 
         archive = self.run.archive
         folder = progress_folder(context, stage)
-        how_far = HowFar(total)
+        progress_line = ProgressLine(total)
 
         def status() -> str:
             # A task that is started again counts again what its first attempt did.
             settled = sum(int(archive.read(path) or 0) for path in archive.list(folder))
-            line = how_far.line(min(settled, total))
+            line = progress_line.text(min(settled, total))
             if context.limit.sentence:
                 return f"{line}; {context.limit.sentence}"
             return line

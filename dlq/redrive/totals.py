@@ -36,7 +36,7 @@ def summarize(
         run_id=run_id,
         destinations=destinations or {run.destination: 0},
         groups=_group_results(groups, (*_settled_before(resolved.planned), *outcomes)),
-        problems=_problems((*resolved.hindered, *outcomes)),
+        problems=_problems((*resolved.blocked, *outcomes)),
         stopped_by=first_stop(sent.values()),
         ramp=ramp,
         max_rate=run.request.max_rate,

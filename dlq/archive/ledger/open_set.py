@@ -138,7 +138,7 @@ class OpenSet:
         of_plan = OpenSet(rows=claimed, drains={}, decided={}, runs=self.runs)
         of_plan.write(archive, _known_path(plan_id))
 
-    def without(self, sent: SentSpan) -> set[str]:
+    def files_without(self, sent: SentSpan) -> set[str]:
         """Return the result files that have no message of *sent*."""
         return {path for path, span in self.runs.items() if not span.may_have(sent)}
 
@@ -337,7 +337,7 @@ def _reread_claims(
         return _entry_table(claimed.filter(is_in(claimed["message_id"], fresh["message_id"])))
 
     covered = base.runs.keys() & claims.runs.keys()
-    paths = sorted(covered - base.without(sent_span(fresh["sent_at"])))
+    paths = sorted(covered - base.files_without(sent_span(fresh["sent_at"])))
     return read_results(archive, paths, read)
 
 

@@ -239,7 +239,7 @@ def find_attempts(
     """
     wanted_ids = set(message_ids)
     sent = sent_span(pa.array(sent_at, ARROW_SCHEMA.field("sent_at").type)) if sent_at else None
-    without = stored_open_set(archive).without(sent)
+    without = stored_open_set(archive).files_without(sent)
     attempts = _attempts(archive, "message_id", wanted_ids, without)
     matching: list[Attempt] = []
     for attempt in attempts:

@@ -17,7 +17,7 @@ from dlq.cli.verb import (
     STACK,
     Verb,
     progress_here,
-    suggestion,
+    suggested_command,
 )
 from dlq.errors import InputError
 from dlq.explain.findings import (
@@ -146,7 +146,7 @@ def _engine_for_part(archive: Archive, only: str | None, url: str) -> "Engine":
         InputError: there is nothing to analyze, no such queue, or no such engine.
     """
     from dlq.archive.messages.message_store import require_drains
-    from dlq.cli.engines import engine_for, streaming_engine
+    from dlq.cli.engines import engine_for, engine_without_bodies
     from dlq.inspect.sizes import size_of_pending
 
     if only == _ANALYZE:
@@ -155,7 +155,7 @@ def _engine_for_part(archive: Archive, only: str | None, url: str) -> "Engine":
 
     waiting = require_queue("--parked-queue-url", url, sqs_client).counts.visible
     if only == _DRAIN:
-        return streaming_engine("collect")
+        return engine_without_bodies("collect")
     return engine_for("collect", lambda: size_of_pending(archive).plus(waiting))
 
 
@@ -198,7 +198,7 @@ def print_collected(drained: "DrainSummary | None", findings: Findings | None) -
     if findings:
         print_analysis(findings)
     elif drained and drained.archived:
-        print_line(f"next: {suggestion('collect', drained.archive, '--only', _ANALYZE)}")
+        print_line(f"next: {suggested_command('collect', drained.archive, '--only', _ANALYZE)}")
 
 
 def print_drain(summary: "DrainSummary") -> None:
@@ -306,7 +306,7 @@ def print_analysis(findings: Findings) -> None:
     # The plan of the archive's newest report need not be named.
     is_found = findings.plan_path.startswith(f"{findings.archive}/{REPORTS}/")
     words = () if is_found else ("--plan", findings.plan_path)
-    print_line(f"next: {suggestion('groups', findings.archive, *words)}")
+    print_line(f"next: {suggested_command('groups', findings.archive, *words)}")
 
 
 def _print_groups(groups: Iterable[GroupFinding]) -> None:

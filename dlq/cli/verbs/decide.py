@@ -10,7 +10,7 @@ from dlq.archive.storage.files import Archive, open_archive
 from dlq.aws.actor import actor
 from dlq.cli.arguments import add_shared
 from dlq.cli.terminal import print_answer, print_line
-from dlq.cli.verb import DONE, Verb, suggestion
+from dlq.cli.verb import DONE, Verb, suggested_command
 from dlq.errors import BusyError, InputError
 from dlq.explain.triage import Statement, is_group_id, note_of
 from dlq.figures import second
@@ -90,7 +90,7 @@ def _run(options: argparse.Namespace) -> int:
             since = f"resolved since {second(resolved_at)} UTC" if resolved_at else "not resolved"
             print_line(f"group {group_id}: {since}")
         if action is not None:
-            print_line(f"next, a dry run: {suggestion('redrive', options.archive)}")
+            print_line(f"next, a dry run: {suggested_command('redrive', options.archive)}")
 
     print_answer({"group_id": group_id, **answer, "resolved_at": resolved_at}, show)
     return DONE

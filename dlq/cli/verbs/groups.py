@@ -14,7 +14,7 @@ from dlq.cli.terminal import (
     print_line,
     print_table,
 )
-from dlq.cli.verb import DONE, Verb, suggestion
+from dlq.cli.verb import DONE, Verb, suggested_command
 from dlq.explain.findings import format_statuses, in_rows
 from dlq.explain.grouping import common_text
 from dlq.figures import counted, minute
@@ -175,14 +175,14 @@ def next_lines(groups: Sequence[ListedGroup], archive: str) -> Iterator[str]:
     stopped = [group.group_id for group in groups if group.stopped is not None]
     if stopped:
         yield "next, once a stopped group is fixed:"
-        yield f"  {suggestion('decide', archive, stopped[0], 'redrive')} --note 'WHY'"
+        yield f"  {suggested_command('decide', archive, stopped[0], 'redrive')} --note 'WHY'"
 
     free = [group for group in groups if group.stopped is None]
     if free:
         first = next((group for group in free if group.action == Action.LEAVE), free[0])
         yield "next, a dry run for one group, or a decision in the plan:"
-        yield f"  {suggestion('redrive', archive, '--group', first.group_id)}"
-        yield f"  {suggestion('decide', archive, first.group_id, 'discard')} --note 'WHY'"
+        yield f"  {suggested_command('redrive', archive, '--group', first.group_id)}"
+        yield f"  {suggested_command('decide', archive, first.group_id, 'discard')} --note 'WHY'"
 
 
 VERB = Verb(

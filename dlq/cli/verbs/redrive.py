@@ -30,7 +30,7 @@ from dlq.cli.verb import (
     STOPPED,
     Verb,
     progress_here,
-    suggestion,
+    suggested_command,
     with_archive,
 )
 from dlq.figures import counted, duration
@@ -206,7 +206,7 @@ def _run(options: tuple[str, RedriveRequest]) -> int:
 def _decide_command(place: str, summary: RedriveSummary, request: RedriveRequest) -> str:
     """Format the command that lets the first stopped group go on."""
     plan = ("--plan", request.plan) if request.plan else ()
-    return suggestion("decide", place, summary.stopped_groups[0], "redrive", *plan)
+    return suggested_command("decide", place, summary.stopped_groups[0], "redrive", *plan)
 
 
 def print_watched(watched: "Watched") -> None:

@@ -38,7 +38,7 @@ from dlq.figures import counted
 from dlq.plan.edit import EditError
 from dlq.plan.plan import Plan
 from dlq.plan.plan_file import find_plan
-from dlq.progress import HowFar
+from dlq.progress import ProgressLine
 from dlq.redrive.resolving.editor import Editor
 from dlq.stack.outputs import aws_errors
 from dlq_replay.aws.sqs import describe
@@ -372,8 +372,8 @@ def _rehearse(
     rehearse_row: Callable[[Row, str], RehearsalFailure | None],
 ) -> None:
     """Invoke the function with each message; a call without an answer ends the rehearsal."""
-    how_far = HowFar(rehearsal.messages)
-    with progress_here()("rehearsing", lambda: how_far.line(rehearsal.count())):
+    progress_line = ProgressLine(rehearsal.messages)
+    with progress_here()("rehearsing", lambda: progress_line.text(rehearsal.count())):
         try:
             for row in rows:
                 message_id = row["message_id"]

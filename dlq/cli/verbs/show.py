@@ -18,7 +18,7 @@ from dlq.cli.terminal import (
     print_line,
     print_parts,
 )
-from dlq.cli.verb import DONE, Verb, progress_here, suggestion
+from dlq.cli.verb import DONE, Verb, progress_here, suggested_command
 from dlq.errors import InputError
 from dlq.explain.triage import is_group_start
 from dlq.figures import counted, second
@@ -143,7 +143,7 @@ def print_places(group: GroupPlaces, archive: str) -> None:
 
     for number, differing_word in enumerate(group.words, start=1):
         print_line(_word_line(number, differing_word, group))
-    out = suggestion("show", archive, group.group_id, "--out", f"{group.group_id}.jsonl")
+    out = suggested_command("show", archive, group.group_id, "--out", f"{group.group_id}.jsonl")
     print_line(f"its messages: {out}")
 
 

@@ -14,7 +14,7 @@ from dlq.cli.terminal import (
     print_line,
     print_table,
 )
-from dlq.cli.verb import DONE, STACK, Verb, progress_here, suggestion
+from dlq.cli.verb import DONE, STACK, Verb, progress_here, suggested_command
 from dlq.errors import InputError
 from dlq.figures import counted, duration, minute
 from dlq.inspect.status import (
@@ -46,7 +46,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(options: StatusOptions) -> int:
     # The archive of a stack begins with its first drain. Any other place may be mistyped.
     if not STACK.get() and not is_begun(open_archive(options.archive)):
-        begin = suggestion("collect", options.archive, "--parked-queue-url", "URL")
+        begin = suggested_command("collect", options.archive, "--parked-queue-url", "URL")
         raise InputError(
             f"archive {options.archive}: nothing is archived there; give another, or begin it: "
             f"{begin}"
@@ -132,7 +132,7 @@ def _next_steps(status: ArchiveStatus) -> Iterator[str]:
         if examples:
             more = ", …" if status.count(state) > EXAMPLES else ""
             yield f"{state.replace('_', ' ')}: {advice}: {', '.join(examples)}{more}"
-            yield f"  details of one: {suggestion('show', status.archive, examples[0])}"
+            yield f"  details of one: {suggested_command('show', status.archive, examples[0])}"
 
     yield from status.open_runs
 
@@ -148,7 +148,7 @@ def _next_steps(status: ArchiveStatus) -> Iterator[str]:
 
     if words := next_words(status):
         verb, *options = words
-        yield f"next: {suggestion(verb, status.archive, *options)}"
+        yield f"next: {suggested_command(verb, status.archive, *options)}"
 
 
 def next_words(status: ArchiveStatus) -> tuple[str, ...]:

@@ -90,7 +90,7 @@ def _groups(visit: Visit) -> Response:
         "pages": pages,
         "messages": sum(group.planned.count for group in report.groups) or 1,
         "wanted": {name: visit.query.get(name, "") for name in _FIELDS},
-        "place": report.place,
+        "address_plan": report.address_plan,
     }
     if visit.is_fragment:
         return visit.page("groups_list.html.jinja", **values)

@@ -76,7 +76,7 @@ class ResolvedPlan:
         planned: how many messages of each group have which disposition.
         work: of those that make work the same, by the URL of their destination.
         work_bytes: the size of those that make work; of the destination with the most.
-        hindered: what stands in the way of messages, with the ids of the first few.
+        blocked: what stands in the way of messages, with the ids of the first few.
         notes: what else the operator should know, a sentence each.
     """
 
@@ -84,7 +84,7 @@ class ResolvedPlan:
     planned: tuple[Tally, ...]
     work: Mapping[str, Sequence[Tally]]
     work_bytes: int
-    hindered: tuple[Tally, ...]
+    blocked: tuple[Tally, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -153,17 +153,17 @@ def resolve(rows: pa.Table, limit: int | None, *, to_fifo: bool) -> ResolvedPlan
     for (group_id, disposition), count in planned.items():
         tallies.append(Tally(group_id, disposition, count))
 
-    hindered: list[Tally] = []
+    blocked: list[Tally] = []
     for cause in causes_of_problems(rows, EXAMPLES):
         tally = Tally("", cause.disposition, cause.number, cause.detail, cause.examples)
-        hindered.append(tally)
+        blocked.append(tally)
 
     return ResolvedPlan(
         dispositions=rows,
         planned=tuple(tallies),
         work=work,
         work_bytes=_work_bytes(rows),
-        hindered=tuple(hindered),
+        blocked=tuple(blocked),
     )
 
 

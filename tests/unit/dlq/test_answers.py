@@ -13,7 +13,7 @@ from dlq.archive.ledger.stop import Stop, StopCause
 from dlq.aws.clients import QueueCounts
 from dlq.cli.terminal import (
     AS_JSON,
-    one_stream,
+    errors_in_answer,
     print_answer,
     print_error,
     print_fields,
@@ -225,7 +225,7 @@ def test_output_of_spark_submit_is_one_object(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     join_streams(monkeypatch)
-    with one_stream():
+    with errors_in_answer():
         print_error("nobody watches the DLQ")
         assert progress_here() is silent
         print_answer({"sent": 2}, str)
@@ -245,7 +245,7 @@ def test_errors_without_an_answer_are_printed(
     join_streams(monkeypatch)
 
     def fail() -> None:
-        with one_stream():
+        with errors_in_answer():
             print_error("nobody watches the DLQ")
             raise InputError("no plan")
 
@@ -268,7 +268,7 @@ def test_elsewhere_both_streams_are_written(
     else:
         monkeypatch.setattr(sys, "__stderr__", None)
 
-    with one_stream():
+    with errors_in_answer():
         print_error("nobody watches the DLQ")
         assert progress_here() is not silent
         print_answer({"sent": 2}, lambda: print_line("2 sent"))

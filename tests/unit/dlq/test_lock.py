@@ -366,7 +366,7 @@ def test_files_say_who_does_what_and_unreleased_ones_alone_are_read(locks: Locks
         content = json.loads(locks.archive.read(lock.view.path) or b"")
 
     assert content == {
-        "holder": {"run_id": "r-1", "use": "send", "what": "plan p-1", "who": "me@here"},
+        "holder": {"run_id": "r-1", "use": "send", "purpose": "plan p-1", "who": "me@here"},
         "since": "2023-11-14T22:13:20.000+00:00",
         "lock_seconds": 120.0,
         "renewals": 0,

@@ -10,7 +10,7 @@ import pytest
 
 from dlq import progress
 from dlq.errors import ArchiveError
-from dlq.progress import HowFar, in_file, in_lines, on_stderr
+from dlq.progress import ProgressLine, in_file, in_lines, on_stderr
 from local_sqs.clock import VirtualClock
 
 OFTEN = on_stderr("", "\n", 0.001)
@@ -33,22 +33,22 @@ def test_line_says_how_far_how_fast_and_how_long(
     done: int, total: int, seconds: float, text: str
 ) -> None:
     clock = VirtualClock()
-    how_far = HowFar(total, clock.time)
+    progress_line = ProgressLine(total, clock.time)
 
     clock.advance(seconds)
 
-    assert how_far.line(done) == text
+    assert progress_line.text(done) == text
 
 
 def test_rate_is_that_of_late() -> None:
     clock = VirtualClock()
-    how_far = HowFar(100_000, clock.time)
+    progress_line = ProgressLine(100_000, clock.time)
     for second in range(60):
         clock.advance(1)
-        how_far.line(100 * (second + 1))
+        progress_line.text(100 * (second + 1))
     for second in range(60):
         clock.advance(1)
-        line = how_far.line(6_000 + 5 * (second + 1))
+        line = progress_line.text(6_000 + 5 * (second + 1))
 
     assert "6,300 of 100,000 messages, 5/s" in line
 

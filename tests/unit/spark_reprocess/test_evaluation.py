@@ -8,7 +8,7 @@ from pyspark.errors import AnalysisException, PythonException
 
 from dlq.errors import ArchiveError, InputError, SqlError
 from spark_reprocess.evaluation import IdleClock, SparkWork
-from spark_reprocess.failures import condition_and_sentence, explained, is_end_of_jvm
+from spark_reprocess.failures import condition_and_sentence, is_end_of_jvm, spark_errors
 from spark_reprocess.interrupts import CANCELLED
 
 PLANNING = SparkWork(frozenset(), 0, 0)
@@ -60,13 +60,16 @@ ENDED = [Py4JError("calling o1.count"), Py4JNetworkError("no answer"), Connectio
 @pytest.mark.parametrize("error", ENDED)
 def test_jvm_that_ends_under_sql_is_an_error_of_the_sql(error: Exception) -> None:
     assert is_end_of_jvm(error)
-    with pytest.raises(SqlError, match=r"--where 'x': needs more memory"), explained("--where 'x'"):
+    with (
+        pytest.raises(SqlError, match=r"--where 'x': needs more memory"),
+        spark_errors("--where 'x'"),
+    ):
         raise error
 
 
 @pytest.mark.parametrize("error", ENDED)
 def test_without_sql_it_stays_as_it_is(error: Exception) -> None:
-    with pytest.raises(type(error)), explained():
+    with pytest.raises(type(error)), spark_errors():
         raise error
 
 
@@ -80,7 +83,7 @@ def test_a_cancelled_job_is_an_interrupt() -> None:
     error = AnalysisException("Job 1 cancelled", errorClass=CANCELLED)
 
     for sources in ((), ("--where 'x'",)):
-        with pytest.raises(KeyboardInterrupt), explained(*sources):
+        with pytest.raises(KeyboardInterrupt), spark_errors(*sources):
             raise error
 
 
@@ -116,7 +119,7 @@ Traceback (most recent call last):
 def test_an_error_of_ours_in_a_task_is_raised(
     raised: str, kind: type[Exception], text: str
 ) -> None:
-    with pytest.raises(kind) as caught, explained():
+    with pytest.raises(kind) as caught, spark_errors():
         raise PythonException(RAISED.format(raised))
 
     assert type(caught.value) is kind

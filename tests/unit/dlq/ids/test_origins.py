@@ -9,9 +9,9 @@ import pytest
 
 from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA
 from dlq.ids.columns import (
+    BLOCKER,
+    BLOCKER_DETAIL,
     DESTINATION,
-    HINDRANCE,
-    HINDRANCE_DETAIL,
     PARKED_QUEUE,
 )
 from dlq.ids.origins import (
@@ -38,7 +38,7 @@ EVERY_ROW = list(
 NAMES = ("queue_url", "source_queue", "source_arn", "parked_reason", "first_seen_at", "plan_id")
 
 
-def passages(queues: Queues) -> list[dict[str, Any]]:
+def routes(queues: Queues) -> list[dict[str, Any]]:
     columns = dict(zip(NAMES, zip(*EVERY_ROW, strict=True), strict=True))
     types = {name: ARROW_SCHEMA.field(name).type for name in ORIGIN_COLUMNS}
     rows = pa.table({name: pa.array(columns[name], types[name]) for name in ORIGIN_COLUMNS})
@@ -73,30 +73,30 @@ def test_no_message_goes_where_it_did_not_come_from(
         is_shared=is_shared,
     )
 
-    for row, passage in zip(EVERY_ROW, passages(queues), strict=True):
-        hindrance = passage[HINDRANCE]
-        assert passage[DESTINATION] == destination_of(queues, row), row
-        assert (hindrance is None) == (passage[DESTINATION] is not None)
-        is_named = hindrance in ("other_parked_queue", "foreign_source")
-        assert (passage[HINDRANCE_DETAIL] is not None) == is_named
+    for row, route in zip(EVERY_ROW, routes(queues), strict=True):
+        blocker = route[BLOCKER]
+        assert route[DESTINATION] == destination_of(queues, row), row
+        assert (blocker is None) == (route[DESTINATION] is not None)
+        is_named = blocker in ("other_parked_queue", "foreign_source")
+        assert (route[BLOCKER_DETAIL] is not None) == is_named
 
 
 def test_a_named_destination_takes_all_but_what_was_or_may_have_been_foreign() -> None:
     named = Queues(queue_url("main"), queue_url("parked"), dead_letter_queue="dlq", is_shared=True)
 
-    for row, passage in zip(EVERY_ROW, passages(named), strict=True):
+    for row, route in zip(EVERY_ROW, routes(named), strict=True):
         url, source, _, reason, _, _ = row
         if url == queue_url("parked"):
             was_foreign = reason == "foreign_source" and source != "main"
-            assert (passage[HINDRANCE] == "foreign_source") == was_foreign, row
+            assert (route[BLOCKER] == "foreign_source") == was_foreign, row
 
 
 def test_foreign_messages_go_where_the_operator_says_so() -> None:
     queues = Queues(queue_url("main"), queue_url("parked"), includes_foreign=True)
 
-    for row, passage in zip(EVERY_ROW, passages(queues), strict=True):
+    for row, route in zip(EVERY_ROW, routes(queues), strict=True):
         is_ours = row[0] == queue_url("parked")
-        assert passage[DESTINATION] == (queue_url("main") if is_ours else None)
+        assert route[DESTINATION] == (queue_url("main") if is_ours else None)
 
 
 @pytest.mark.parametrize(
