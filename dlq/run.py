@@ -216,7 +216,7 @@ def run(
 
 def _has_emptied(drained: DrainSummary, budget_seconds: float | None) -> bool:
     """Return whether a drain has left nothing in the queue that it could have taken."""
-    if drained.stopped_by or drained.unreadable or drained.left:
+    if drained.stopped_by or drained.unreadable or drained.not_deleted:
         return False
     return budget_seconds is None or drained.seconds < budget_seconds
 

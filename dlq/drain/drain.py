@@ -46,7 +46,7 @@ _COUNT_TYPES: dict[str, pa.DataType] = {
     "received": pa.int64(),
     "archived": pa.int64(),
     "deleted": pa.int64(),
-    "left": pa.int64(),
+    "not_deleted": pa.int64(),
     "unreadable": pa.int64(),
     "tests": pa.int64(),
     "faults": pa.list_(pa.string()),
@@ -91,7 +91,7 @@ class DrainSummary:
     received: int
     archived: int
     deleted: int
-    left: int
+    not_deleted: int
     unreadable: int
     faults: tuple[str, ...]
     stopped_by: tuple[str, ...]
@@ -163,7 +163,7 @@ def _summary(
         faults += counts["faults"]
         if counts["stopped_by"]:
             causes.add(counts["stopped_by"])
-        for name in ("received", "archived", "deleted", "left", "unreadable", "tests"):
+        for name in ("received", "archived", "deleted", "not_deleted", "unreadable", "tests"):
             totals[name] += counts[name]
 
     return DrainSummary(
@@ -173,7 +173,7 @@ def _summary(
         received=totals["received"],
         archived=totals["archived"],
         deleted=totals["deleted"],
-        left=totals["left"],
+        not_deleted=totals["not_deleted"],
         unreadable=totals["unreadable"],
         faults=tuple(faults),
         stopped_by=tuple(sorted(causes)),

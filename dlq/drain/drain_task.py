@@ -90,8 +90,8 @@ class DrainCounts:
         received: messages that could be read, each receive counted.
         archived: rows written durably.
         deleted: messages that SQS confirmed as deleted, all of them archived.
-        left: archived, but the deletion was not confirmed: SQS returns them again, and reading
-            the archive removes the second row.
+        not_deleted: archived, but the deletion was not confirmed: SQS returns them again, and
+            reading the archive removes the second row.
         unreadable: receives of messages that could not be parsed; they stay in the queue.
         faults: the reasons, for the first few of those.
         stopped_by: why the task ended early; None if the queue was empty or a limit was reached.
@@ -102,7 +102,7 @@ class DrainCounts:
     received: int = 0
     archived: int = 0
     deleted: int = 0
-    left: int = 0
+    not_deleted: int = 0
     unreadable: int = 0
     faults: list[str] = field(default_factory=list)
     stopped_by: str | None = None
@@ -331,15 +331,15 @@ class DrainTask:
         return True
 
     def _delete(self, batch: Sequence[Receipt]) -> tuple[int, int]:
-        """Delete a batch; return how many are deleted and how many are left."""
+        """Delete a batch; return how many are deleted and how many are not."""
         left = Retry(DELETE_ATTEMPTS, sleep=self.sleep).finish(self.queue.delete, batch)
         return len(batch) - len(left), len(left)
 
     def _await_deletions(self) -> None:
         for deletion in self._deletions:
-            deleted, left = deletion.result()
+            deleted, not_deleted = deletion.result()
             self._counts.deleted += deleted
-            self._counts.left += left
+            self._counts.not_deleted += not_deleted
         self._deletions.clear()
 
         for deletion in self._test_deletions:

@@ -321,12 +321,12 @@ class TaskRunner:
         archived = [ARROW_SCHEMA.field(name) for name in columns]
         schema = pa.schema([*archived, *pa.schema(_ADDED)])
 
-        work_of_task = WorkOfTask(
+        reader = MessageReader(
             archive=self.run.archive,
             proof=context.proof,
             folder=folder,
             destination=context.destination,
-            words=frozenset(to_settle),
+            dispositions=frozenset(to_settle),
             tasks=tasks,
             schema=schema,
         )
@@ -335,16 +335,16 @@ class TaskRunner:
         numbers = np.arange(parts.num_rows)
         readers = min(parts.num_rows, self.engine.slots)
         partitions = [parts.take(arrow(numbers[first::readers])) for first in range(readers)]
-        return Work(partitions, work_of_task.read, schema)
+        return Work(partitions, reader.read, schema)
 
 
 @dataclass(frozen=True, slots=True)
-class WorkOfTask:
+class MessageReader:
     """Reads the messages that tasks send.
 
     Attributes:
         folder: of a table with ``_WRITTEN`` of each message; see ``write_rows``.
-        destination, words: which of them are read; see ``rows_here``.
+        destination, dispositions: which of them are read; see ``rows_here``.
         tasks: the task of each chunk.
         schema: the columns to read of a message, and those of ``_ADDED``.
     """
@@ -353,7 +353,7 @@ class WorkOfTask:
     proof: ArchiveProof | None
     folder: str
     destination: str
-    words: frozenset[str]
+    dispositions: frozenset[str]
     tasks: Mapping[tuple[str, int], int]
     schema: pa.Schema
 
@@ -372,7 +372,7 @@ class WorkOfTask:
     def _read_part(self, part: TablePart) -> Iterator[pa.RecordBatch]:
         """Read the messages that one file of dispositions names, and add their tasks."""
         written = read_part(self.archive, self.folder, _WRITTEN, part)
-        work = rows_here(written, self.destination, self.words)
+        work = rows_here(written, self.destination, self.dispositions)
         chunks: Any = zip(texts_of(work["unit"]), work["chunk"].to_pylist(), strict=True)
         task_numbers = pa.array([self.tasks[chunk] for chunk in chunks], pa.int32())
         with_tasks = work.append_column(TASK, task_numbers)
@@ -383,10 +383,10 @@ class WorkOfTask:
             yield from in_schema.to_batches(_BATCH_ROWS)
 
 
-def rows_here(rows: pa.Table, destination: str, words: Collection[str]) -> pa.Table:
+def rows_here(rows: pa.Table, destination: str, dispositions: Collection[str]) -> pa.Table:
     """Return the rows that go to *destination* and have one of these dispositions."""
     is_here = values_among(rows[DESTINATION], [destination])
-    has_disposition = values_among(rows[DISPOSITION], words)
+    has_disposition = values_among(rows[DISPOSITION], dispositions)
     return rows.filter(pa.array(is_here & has_disposition))
 
 

@@ -99,7 +99,7 @@ class Ramp:
         limit: of the circuit breaker, as the ramp begins.
         memory: what was known of the groups when the run began.
         watch: sees whether the failure table can be read.
-        uncounted: the groups that had no counters until this run made them.
+        newly_counted: the groups that had no counters until this run made them.
     """
 
     runner: TaskRunner
@@ -108,7 +108,7 @@ class Ramp:
     limit: Limit
     memory: GroupMemory
     watch: TableWatch
-    uncounted: Collection[str] = ()
+    newly_counted: Collection[str] = ()
     _left: Counter[str] = field(default_factory=Counter)
     """By group id, how many messages this run has to send, beside those of the steps so far."""
     _taken: list[pa.Table] = field(default_factory=list)
@@ -148,7 +148,7 @@ class Ramp:
             delay_seconds=queue.delay_seconds,
             allowed=request.allow_returns,
             in_order=self._in_order,
-            uncounted=self.uncounted,
+            newly_counted=self.newly_counted,
             on_bad=self._stop_group,
         )
 

@@ -81,7 +81,7 @@ def redrive(
             summary = _dry_run(engine, run, resolved)
             return replace(summary, notes=(*notes, *summary.notes))
 
-        uncounted, unwatched = _begin_counting(run, resolved)
+        newly_counted, unwatched = _begin_counting(run, resolved)
         for note in unwatched:
             announce(note)
 
@@ -94,7 +94,7 @@ def redrive(
             progress=progress,
             deadline=deadline,
         )
-        sender = _DestinationSender(runner, run, memory, uncounted)
+        sender = _DestinationSender(runner, run, memory, newly_counted)
         sent = sender.send_all(resolved.work)
         summary = end_run(runner, run.plan.groups, resolved, sent)
     return replace(
@@ -139,10 +139,10 @@ def _begin_counting(run: RedriveRun, resolved: ResolvedPlan) -> tuple[set[str], 
     group_ids = {tally.group_id for tally in _to_send(resolved.work)}
     if not group_ids:
         return set(), []
-    uncounted, why_uncounted = begin_counters(run.request, run.plan_id, group_ids)
+    newly_counted, why_uncounted = begin_counters(run.request, run.plan_id, group_ids)
     why_unlimited = unread_limits(run.request, resolved.work)
     reasons = (run.why_no_ramp, why_uncounted, why_unlimited)
-    return uncounted, [reason for reason in reasons if reason]
+    return newly_counted, [reason for reason in reasons if reason]
 
 
 def _to_send(work: Mapping[str, Sequence[Tally]]) -> Iterator[Tally]:
@@ -158,13 +158,13 @@ class _DestinationSender:
 
     Attributes:
         memory: what was known of the groups when the run began.
-        uncounted: the groups whose counters this run has made.
+        newly_counted: the groups whose counters this run has made.
     """
 
     runner: TaskRunner
     run: RedriveRun
     memory: GroupMemory
-    uncounted: Collection[str]
+    newly_counted: Collection[str]
 
     def send_all(self, work: Mapping[str, Sequence[Tally]]) -> dict[str, Sent]:
         """Send to each destination; return the results in the order of *work*.
@@ -204,7 +204,7 @@ class _DestinationSender:
                 limit=limit,
                 memory=self.memory,
                 watch=watch,
-                uncounted=self.uncounted,
+                newly_counted=self.newly_counted,
             ).send()
         return self.runner.execute(
             self.runner.written,

@@ -50,7 +50,7 @@ class Verdicts:
         delay_seconds: how long the destination itself delays each message.
         allowed: how many messages of a group may fail again; see ``returns_allowed``.
         in_order: whether what failed again must go before what follows it.
-        uncounted: the groups whose counters this run has made: of earlier steps nobody knows.
+        newly_counted: the groups whose counters this run has made: of earlier steps nobody knows.
         on_bad: is told once of each group of which too many failed again.
         steps: those of this plan, as read last.
         groups: how far each group is that has a step, by its id; as of the last look.
@@ -67,7 +67,7 @@ class Verdicts:
     delay_seconds: float = 0
     allowed: str | None = None
     in_order: bool = False
-    uncounted: Collection[str] = ()
+    newly_counted: Collection[str] = ()
     on_bad: Callable[[GroupRamp], object] = str
     steps: Sequence[Step] = ()
     groups: dict[str, GroupRamp] = field(default_factory=dict)
@@ -269,7 +269,7 @@ class Verdicts:
             returned: int | None = None
             if counts_of_plan is None:
                 blocker = _UNREAD
-            elif not (is_ours and group_id in self.uncounted and number not in self.here):
+            elif not (is_ours and group_id in self.newly_counted and number not in self.here):
                 returned = counts_of_plan.get(group_id)
 
             ramp = group_ramp(

@@ -175,8 +175,10 @@ def nothing_is_lost(world: DrainedQueue) -> None:
     assert world.archived_ids | world.waiting_ids == world.sent
 
 
-def nothing_is_deleted_that_is_counted_as_left(world: DrainedQueue, counts: DrainCounts) -> None:
-    assert counts.archived == counts.deleted + counts.left
+def nothing_is_deleted_that_is_counted_as_not_deleted(
+    world: DrainedQueue, counts: DrainCounts
+) -> None:
+    assert counts.archived == counts.deleted + counts.not_deleted
     assert counts.deleted <= len(world.archived_ids - world.waiting_ids)
 
 
@@ -198,7 +200,7 @@ def play(scenario: Scenario, kind: type[DrainTask] = DrainTask) -> DrainedQueue:
     counts = world.drain(kind, ahead=first)
     nothing_is_lost(world)
     if counts:
-        nothing_is_deleted_that_is_counted_as_left(world, counts)
+        nothing_is_deleted_that_is_counted_as_not_deleted(world, counts)
     world.heal()
     world.drain(kind, ahead=second)
     nothing_is_lost(world)

@@ -205,17 +205,17 @@ def print_drain(summary: "DrainSummary") -> None:
     """Print the counts, and what is still in the queue."""
     speed = summary.archived / summary.seconds if summary.seconds else 0
     print_table(
-        ("received", "archived", "deleted", "left"),
-        [(summary.received, summary.archived, summary.deleted, summary.left)],
+        ("received", "archived", "deleted", "not deleted"),
+        [(summary.received, summary.archived, summary.deleted, summary.not_deleted)],
     )
     print_line(
         f"drain {summary.drain_id}: {duration(summary.seconds)}, {quantity(speed)} messages/s"
     )
 
-    if summary.left:
+    if summary.not_deleted:
         print_line(
-            f"{summary.left:,} were archived but their deletion was not confirmed: they come "
-            "again, and reading the archive counts them once"
+            f"{summary.not_deleted:,} were archived but their deletion was not confirmed: they "
+            "come again, and reading the archive counts them once"
         )
     if summary.unreadable:
         receives = counted(summary.unreadable, "receive")

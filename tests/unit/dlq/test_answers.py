@@ -75,7 +75,9 @@ def problem(disposition: str) -> RedriveSummary:
 
 DRAINS = {
     "of ten messages": DRAINED,
-    "that left some": replace(DRAINED, left=2, unreadable=1, faults=("message x: Body: must be",)),
+    "that did not delete some": replace(
+        DRAINED, not_deleted=2, unreadable=1, faults=("message x: Body: must be",)
+    ),
     "while SQS still counts": replace(DRAINED, rest=QueueCounts(0, 1200, 3)),
     "of an empty queue": replace(EMPTY, rest=QueueCounts(0, 0, 0)),
 }

@@ -205,7 +205,8 @@ def test_run_repeats_no_step_that_it_sent_itself() -> None:
 def test_counters_that_this_run_made_tell_nothing_of_what_was_sent_before() -> None:
     world = World(counts=NONE_BACK)
     known, expired = (
-        world.verdicts(steps=[sent(1)], uncounted=uncounted) for uncounted in ((), {"g"})
+        world.verdicts(steps=[sent(1)], newly_counted=newly_counted)
+        for newly_counted in ((), {"g"})
     )
     for verdicts in (known, expired):
         world.look(verdicts, LEFT)

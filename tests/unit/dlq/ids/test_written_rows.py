@@ -13,7 +13,7 @@ from dlq.archive.storage.records import values_of
 from dlq.archive.storage.table_parts import PARTS, parts_of
 from dlq.errors import ArchiveError
 from dlq.ids.columns import DESTINATION, DISPOSITION
-from dlq.redrive.execution import WorkOfTask, write_rows
+from dlq.redrive.execution import MessageReader, write_rows
 from dlq.redrive.sending.send_task import TASK
 from tests.support.builders import message, queue_url
 from tests.support.id_rows import rows_of
@@ -47,7 +47,7 @@ def archived(archive: MemoryArchive, *ids: str) -> str:
     return write_messages(archive, "d-1", 1, rows)
 
 
-def read_by_a_task(archive: MemoryArchive, words: frozenset[str]) -> list[dict[str, Any]]:
+def read_by_a_task(archive: MemoryArchive, dispositions: frozenset[str]) -> list[dict[str, Any]]:
     types: dict[str, pa.DataType] = {
         **dict.fromkeys(("message_id", "body", "drain_id", "group_id", "disposition"), pa.string()),
         "unit": pa.string(),
@@ -55,12 +55,12 @@ def read_by_a_task(archive: MemoryArchive, words: frozenset[str]) -> list[dict[s
         "position": pa.int64(),
         TASK: pa.int32(),
     }
-    work = WorkOfTask(
+    work = MessageReader(
         archive=archive,
         proof=None,
         folder=FOLDER,
         destination="main",
-        words=words,
+        dispositions=dispositions,
         tasks=TASKS,
         schema=pa.schema(types),
     )
