@@ -23,7 +23,7 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
-def cut(text: str, characters: int) -> str:
+def truncate(text: str, characters: int) -> str:
     """Cut *text* to a number of characters; the last one is an ellipsis if it was cut."""
     return text if len(text) <= characters else f"{text[: characters - 1]}…"
 

@@ -37,13 +37,13 @@ class Group:
     Attributes:
         planned: its entry in the plan now.
         listed: as ``groups`` prints it, with the statements of people about it.
-        found: its finding of the analysis; None where the plan is not beside its report.
+        finding: its finding of the analysis; None where the plan is not beside its report.
         rank: its position by size, from 1.
     """
 
     planned: PlannedGroup
     listed: ListedGroup
-    found: GroupFinding | None
+    finding: GroupFinding | None
     rank: int
 
     @property
@@ -116,7 +116,7 @@ def read_report(console: Console, plan_id: str | None) -> Report:
         group = Group(
             planned=planned,
             listed=listed,
-            found=group_findings.get(planned.group_id),
+            finding=group_findings.get(planned.group_id),
             rank=len(groups) + 1,
         )
         groups.append(group)

@@ -131,7 +131,7 @@ def make_environment(packages: tuple[Traversable, ...] = (REPORT,)) -> Environme
     )
     environment.filters.update(
         counted=figures.counted,
-        cut=figures.cut,
+        truncated=figures.truncate,
         duration=figures.duration,
         epoch=figures.epoch,
         iso=figures.iso,

@@ -18,7 +18,7 @@ from dlq.explain.findings import (
     in_rows,
     merged,
 )
-from dlq.figures import cut, epoch, visible
+from dlq.figures import epoch, truncate, visible
 from dlq.plan.json_text import indented_json
 
 COLOURS = 6
@@ -84,7 +84,7 @@ def group_view(group: GroupFinding, rank: int, *, has_samples: bool = True) -> V
         replays[name] = count.messages
 
     return {
-        "found": group,
+        "finding": group,
         "parts": [],
         # The element's id. No other element's id starts with "g-".
         "anchor": anchor if anchor.startswith("g-") else f"g-{anchor}",
@@ -122,9 +122,9 @@ def shown_sample(sample: Sample) -> View:
     elif body.strip():
         kind = "text"
     return {
-        "found": sample,
+        "message": sample,
         "kind": kind,
-        "body": cut(body, SAMPLE_CHARACTERS),
+        "body": truncate(body, SAMPLE_CHARACTERS),
         "is_cut": len(body) > SAMPLE_CHARACTERS,
     }
 

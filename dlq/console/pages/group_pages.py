@@ -45,7 +45,7 @@ def matching_groups(groups: Sequence[Group], fields: Mapping[str, str]) -> list[
 
     def matches(group: Group) -> bool:
         listed = group.listed
-        arrivals = group.found.arrivals if group.found else ()
+        arrivals = group.finding.arrivals if group.finding else ()
         return (
             status in ("", listed.status)
             and action in ("", listed.action, "edited" if listed.is_edited else "")
@@ -64,7 +64,7 @@ def _severity(group: Group) -> int:
 
 def _searched_text(group: Group) -> str:
     parts = [group.group_id, group.listed.title, group.listed.note]
-    finding = group.found
+    finding = group.finding
     if finding:
         parts.append(finding.note)
         parts += map(format_predicate, finding.differences)
@@ -121,8 +121,8 @@ def list_view(report: Report, findings: Findings) -> View:
         settled += listed.count - pending
         if pending:
             pending_groups += 1
-        if group.found:
-            finding = replace(group.found, status=listed.status)
+        if group.finding:
+            finding = replace(group.finding, status=listed.status)
             current_findings.append(finding)
             views.append(group_view(finding, len(current_findings), has_samples=False))
 

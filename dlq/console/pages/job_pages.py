@@ -192,7 +192,7 @@ def _counts(visit: Visit) -> Response:
         # If a queue cannot be asked, the counts of the archive must still be shown.
         counts = status(StatusOptions(console.archive.root))
         fault = str(error)
-    return visit.page("job_counts.html.jinja", found=counts, fault=fault, PENDING=PENDING)
+    return visit.page("job_counts.html.jinja", counts=counts, fault=fault, PENDING=PENDING)
 
 
 def _job(visit: Visit) -> Response:

@@ -71,7 +71,7 @@ def _group(visit: Visit) -> Response:
         report=report,
         group=group,
         address_plan=report.address_plan,
-        view=group_view(group.found, group.rank) if group.found else None,
+        view=group_view(group.finding, group.rank) if group.finding else None,
         state=report.memory.state(group_id),
         history=read_statements(archive, group_id, _MOST_STATEMENTS),
         note=read_notes(archive, report.memory, [group_id]).get(group_id, ""),

@@ -11,7 +11,7 @@ from typing import Any
 from dlq.errors import InputError
 from dlq.explain.differences.features import COLUMNS
 from dlq.explain.signature.payload import NOT_JSON, in_base64
-from dlq.figures import cut
+from dlq.figures import truncate
 from dlq.plan.json_text import (
     Json,
     JsonTextError,
@@ -119,7 +119,7 @@ def _is_path(mask: str) -> bool:
 
 def shorten(text: str, characters: int) -> str:
     """Cut *text* to this number of characters, on one line, marked where it was cut."""
-    return cut(" ".join(text.split()), characters)
+    return truncate(" ".join(text.split()), characters)
 
 
 SAMPLE_CHARACTERS = 1500
@@ -217,7 +217,7 @@ class _Masker:
             return masked.removeprefix(before) if is_whole else self.masks.text(text)
 
         masked, is_cut = mask_start(text, characters, mask)
-        return cut(f"{masked}…" if is_cut else masked, characters)
+        return truncate(f"{masked}…" if is_cut else masked, characters)
 
     def _object(self, field: str, value: dict[str, Json], level: int) -> Json:
         if value and level >= self.levels:

@@ -26,7 +26,7 @@ from dlq.explain.signature.payload import (
     parse_container,
     unwrap,
 )
-from dlq.figures import cut
+from dlq.figures import truncate
 from dlq_replay.rules.failures import one_line
 from dlq_replay.text.normalization import mask_error, whole_words
 from dlq_replay.text.places import names_little, place_of
@@ -238,7 +238,7 @@ def _error_signature(error_type: str | None, error_message: str | None, place: s
 
 def short_title(text: str) -> str:
     """Return *text* on one line, at most 160 printable characters."""
-    return cut(one_line(text), TITLE_CHARACTERS)
+    return truncate(one_line(text), TITLE_CHARACTERS)
 
 
 def has_error(error_type: str | None, error_message: str | None) -> bool:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from dlq.archive.messages.dead_letter_schema import from_row
 from dlq.engine import CHANGES, AttributeSql
 from dlq.explain.signature.mask import Masks
-from dlq.figures import cut
+from dlq.figures import truncate
 from dlq.ids.columns import EDIT_FAULT
 from dlq.plan.edit import AttributeChange, Edit, EditError
 from dlq.plan.json_text import JsonTextError, read_json, write_indented
@@ -111,7 +111,7 @@ def edit_sample(group_id: str, before: Message, after: Message, masks: Masks) ->
     difference = list(unified_diff(old, new, lineterm="", n=_CONTEXT_LINES))
 
     # The first two lines would name files.
-    lines = [cut(line, _LINE_CHARACTERS) for line in difference[2:]]
+    lines = [truncate(line, _LINE_CHARACTERS) for line in difference[2:]]
     if not lines:
         lines = [" nothing changes, or only what is masked"]
     if len(lines) > _MOST_LINES:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dlq.figures import cut, moment, visible
+from dlq.figures import moment, truncate, visible
 from dlq.plan.json_text import indented_json
 from dlq.report.views import (
     SAMPLE_CHARACTERS,
@@ -71,7 +71,7 @@ def test_nothing_invisible_is_left_and_nothing_visible_changes(text: str) -> Non
 
 @given(st.text(), st.integers(1, 20))
 def test_a_cut_text_is_no_longer_than_asked_and_says_that_it_was_cut(text: str, most: int) -> None:
-    short = cut(text, most)
+    short = truncate(text, most)
 
     assert short == text or (len(short) == most and short.endswith("…"))
     assert text.startswith(short.removesuffix("…"))
