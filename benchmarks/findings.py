@@ -41,7 +41,7 @@ class Finding:
 
     @property
     def is_met(self) -> bool:
-        """Whether the target is met, or there is none."""
+        """True if the target is met, or there is none."""
         if self.at_least is not None and self.figure < self.at_least:
             return False
         return self.at_most is None or self.figure <= self.at_most

@@ -59,12 +59,12 @@ class Content:
 
     @property
     def is_unproven(self) -> bool:
-        """Whether a ramp sent this copy in a step that was not its last one."""
+        """True if a ramp sent this copy in a step that was not its last one."""
         return '"step":' in self._text(CONTEXT)
 
     @property
     def has_plan(self) -> bool:
-        """Whether the context, which is compact JSON, names a redrive plan."""
+        """True if the context, which is compact JSON, names a redrive plan."""
         return '"plan":' in self._text(CONTEXT)
 
     def _text(self, name: str) -> str:

@@ -101,7 +101,7 @@ class Engine(Protocol):
 
     @property
     def may_grow(self) -> bool:
-        """Whether it may get more slots while partitions wait."""
+        """True if it may get more slots while partitions wait."""
         ...
 
     @property
@@ -111,7 +111,7 @@ class Engine(Protocol):
 
     @property
     def holds_rows(self) -> bool:
-        """Whether this process holds all rows of an exchange at once."""
+        """True if this process holds all rows of an exchange at once."""
         ...
 
     @property

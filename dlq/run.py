@@ -46,7 +46,7 @@ NOT_REDRIVEN_BEFORE = "plan_id IS NULL"
 _CLOCK = Clock()
 
 _LOCK_RETRY_SECONDS = 30.0
-"""How long a run waits before it tries again to take the archive lock."""
+"""A run waits for this time before it tries again to take the archive lock."""
 
 _DRAIN_SHARE = 0.5
 """Of the time budget. A queue that takes longer leaves time to send what is archived."""

@@ -112,7 +112,7 @@ def _measures(node: ast.AST, lines: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def is_literal_splat(node: ast.AST) -> bool:
-    """Whether the node is ``*(a, b)`` in a call or a display: its items fit there without it."""
+    """Return whether it is ``*(a, b)`` in a call or a display: its items fit there without it."""
     return isinstance(node, ast.Starred) and isinstance(node.value, _DISPLAYS)
 
 

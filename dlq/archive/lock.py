@@ -159,7 +159,7 @@ class ArchiveLock:
 
     @property
     def is_held(self) -> bool:
-        """Whether it was not released."""
+        """True until it is released."""
         return self._is_held
 
     def take_again(self) -> None:

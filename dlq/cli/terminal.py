@@ -68,7 +68,7 @@ def print_error(text: str) -> None:
 
 
 AS_JSON: ContextVar[bool] = ContextVar("as_json", default=False)
-"""Whether the answer is printed as JSON (``--json``)."""
+"""True if the answer is printed as JSON (``--json``)."""
 
 
 def print_answer(answer: Any, show: Callable[[], object]) -> None:  # noqa: ANN401 - a dataclass

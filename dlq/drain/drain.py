@@ -53,7 +53,7 @@ _COUNT_TYPES: dict[str, pa.DataType] = {
     "stopped_by": pa.string(),
 }
 _COUNTS = pa.schema(_COUNT_TYPES)
-"""What a task yields: its ``DrainCounts``."""
+"""The row that a task yields: its ``DrainCounts``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,7 @@ class EraseRequest:
 
     @property
     def is_by_age(self) -> bool:
-        """Whether messages go because they were decided long ago."""
+        """True if messages are erased because they were decided long ago."""
         return self.older_than_days is not None
 
 
@@ -139,12 +139,12 @@ class EraseSummary:
 
     @property
     def is_new(self) -> bool:
-        """Whether there is more to erase than an earlier run began."""
+        """True if there is more to erase than an earlier run began."""
         return bool(self.messages or self.deleted_files or self.failures or self.expired)
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to erase."""
+        """True if there is nothing to erase."""
         return not (self.is_new or self.resumed)
 
 

@@ -108,7 +108,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class ReplayCount:
-    """How many messages have a replay count; None is an unknown one."""
+    """The number of messages with one replay count; None is an unknown count."""
 
     replay_count: int | None
     messages: int

@@ -33,13 +33,13 @@ BLOCKER_DETAIL = "blocker_detail"
 """The queue that the blocker is about; null if there is none, or if it is not known."""
 
 HAS_ROOM = "has_room"
-"""Whether a message can carry the attributes that a redrive adds to it."""
+"""True if a message can carry the attributes that a redrive adds to it."""
 
 SIZE_BYTES = "size_bytes"
 """Size of the body and the attributes of a message, without the attributes of this product."""
 
 SELECTED = "selected"
-"""Whether the condition of this run selects a message."""
+"""True if the condition of this run selects a message."""
 
 STATE = "state"
 """The state of a message by the ledgers of all plans; null for none."""

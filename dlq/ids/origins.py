@@ -102,7 +102,7 @@ class Queues:
 
     @property
     def is_fifo(self) -> bool:
-        """Whether the destination keeps the order of message groups."""
+        """True if the destination keeps the order of message groups."""
         return QueueAddress.from_url(self.destination).is_fifo
 
     def route_of(self, origin: Origin) -> Route:

@@ -59,7 +59,7 @@ class Outcome:
 
     @property
     def can_be_known(self) -> bool:
-        """Whether returns are counted, and it is known how long a failure takes."""
+        """True if returns are counted, and it is known how long a failure takes."""
         return self.returned is not None and self.failure_seconds is not None
 
     def is_known(self, now_seconds: float, minute_seconds: float = 60) -> bool:

@@ -93,7 +93,7 @@ _WRITTEN_TYPES: dict[str, pa.DataType] = {
     "position": pa.int64(),
 }
 _WRITTEN = pa.schema(_WRITTEN_TYPES)
-"""What is written of a message."""
+"""The columns that are written of a message."""
 
 _PART_ROWS = FILE_MESSAGES
 """The fewest rows in a file of dispositions, but for the last one: a task reads the file, and then
@@ -104,7 +104,7 @@ _ADDED: dict[str, pa.DataType] = {
     **dict.fromkeys(("chunk", "position"), pa.int64()),
     TASK: pa.int32(),
 }
-"""What a task must know of a message beside what is archived."""
+"""The columns that a task needs of a message beside those that are archived."""
 
 _MOST_TASKS = 30
 """As of a drain: where a cluster may grow, this number of tasks share a large redrive."""

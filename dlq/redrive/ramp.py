@@ -80,7 +80,7 @@ _STEP = pa.schema(_STEP_TYPES)
 """The columns of the table of a step."""
 
 _LEFT_OUT = (Disposition.NOT_SELECTED, Disposition.OVER_LIMIT)
-"""What a run leaves because it was asked for less."""
+"""Messages that a run leaves because it was asked for less."""
 
 _OTHERS_ACTED = (
     "another run has acted on the archive while this one waited for a verdict: run the same "
@@ -117,9 +117,9 @@ class Ramp:
     """Groups of which no message could be drawn, each with the groups that were held then: it is
     tried again when those are others."""
     _tallies: list[Tally] = field(default_factory=list)
-    """What became of the messages of the steps that this run has sent."""
+    """The outcomes of the messages of the steps that this run has sent."""
     _counts: dict[str, int] = field(default_factory=dict)
-    """How many messages of each group of the plan failed again, as read last."""
+    """The number of messages of each group of the plan that failed again, as read last."""
 
     def __post_init__(self) -> None:
         """Read the steps of earlier plans. Raises ArchiveError."""
@@ -461,7 +461,7 @@ class Ramp:
         return Stop(StopCause.RAMP, f"some of step {step.number} could not be sent; run again")
 
     def _has_other_groups(self, step: Step) -> bool:
-        """Whether a run of one group has not read all messages of a step."""
+        """Return whether a run of one group has not read all messages of a step."""
         if self.probe.request.group is None:
             return False
         own_groups = texts_of(self.rows["group_id"].cast(pa.string()).unique())
@@ -493,7 +493,7 @@ class Ramp:
         return rows
 
     def _is_stopped(self, step: Step, group_id: str) -> bool:
-        """Whether a group was stopped since a step of it was drawn."""
+        """Return whether a group was stopped since a step of it was drawn."""
         stops = self.memory.state(group_id).stops
         return self._verdicts.is_bad(group_id) or step.stops.get(group_id) != stops
 

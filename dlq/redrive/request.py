@@ -1,4 +1,4 @@
-"""What a person asks for: the requests of the verbs ``redrive`` and ``restore``."""
+"""The requests of the verbs ``redrive`` and ``restore``, as a person makes them."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from dlq.redrive.sending.rate_limiter import LEAST_RATE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendRequest:
-    """What a redrive and a restore have in common: arguments of the verbs, see their help.
+    """The arguments that the verbs ``redrive`` and ``restore`` have in common, see their help.
 
     Attributes:
         max_rate: messages a second, at least ``LEAST_RATE``; None for as fast as it goes.
@@ -46,7 +46,7 @@ class SendRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedriveRequest(SendRequest):
-    """Which plan, where to, and how: the arguments of ``redrive``, see its help.
+    """The arguments of ``redrive``: the plan, the destination, the way to send; see its help.
 
     Attributes:
         to_queue_url: the destination of all messages that are not known to be foreign; None for
@@ -109,7 +109,7 @@ class RedriveRequest(SendRequest):
 
     @property
     def goes_at_once(self) -> bool:
-        """Whether everything goes in one step: it is asked for, or nobody counts what fails again.
+        """True if everything goes in one step: it is asked for, or nobody counts what fails again.
 
         Never because something could not be read.
         """

@@ -30,7 +30,7 @@ from dlq.sql.allowed import check_sql
 
 _CLOCK = LockClock()
 _LOOKS_A_WAIT = 60
-"""How often a run looks at the time during one wait."""
+"""The number of times that a run looks at the clock during one wait."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,7 @@ class RedriveSummary:
 
     @property
     def executed(self) -> bool:
-        """Whether this was more than a dry run."""
+        """True if this was more than a dry run."""
         return bool(self.run_id)
 
     @property
@@ -115,12 +115,12 @@ class RedriveSummary:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether messages stayed because too much of their group failed again: exit code 3."""
+        """True if messages stayed because too much of their group failed again: exit code 3."""
         return self.executed and bool(self.stopped_groups)
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether this run should have settled messages that it could not."""
+        """True if this run should have settled messages that it could not."""
         return self.executed and self.count(*UNFINISHED) > 0
 
 

@@ -1,4 +1,4 @@
-"""What is known of the steps of one ramp: which groups may go on, which wait, and for what.
+"""Verdicts on the steps of one ramp: the groups that may go on, those that wait, and for what.
 
 It looks at queue, metrics and counters, and remembers what it saw.
 """

@@ -86,7 +86,7 @@ class Waiting:
 
     @property
     def is_due(self) -> bool:
-        """Whether a notice is due, also for parked messages, which no earlier notice named.
+        """True if a notice is due, also for parked messages, which no earlier notice named.
 
         Groups of other statuses were named before.
         """

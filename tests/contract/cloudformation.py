@@ -27,7 +27,7 @@ _REFS: Mapping[str, str] = {
     "AWS::SNS::Topic": _ARN.format("sns", "{}"),
     "AWS::SQS::Queue": "https://sqs.us-east-1.amazonaws.com/123456789012/{}",
 }
-"""What a Ref gives where it is not the name."""
+"""The values of a Ref where it is not the name."""
 
 _ATTRIBUTES: Mapping[tuple[str, str], str] = {
     ("AWS::DynamoDB::Table", "Arn"): _ARN.format("dynamodb", "table/{}"),
@@ -35,7 +35,7 @@ _ATTRIBUTES: Mapping[tuple[str, str], str] = {
     ("AWS::SQS::Queue", "Arn"): _ARN.format("sqs", "{}"),
     ("AWS::SQS::Queue", "QueueName"): "{}",
 }
-"""What a GetAtt gives where more than its own name matters to a test."""
+"""The values of a GetAtt where more than its own name matters to a test."""
 
 
 class _TemplateLoader(yaml.CSafeLoader):
@@ -66,7 +66,7 @@ def load_template(path: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Stack:
-    """What *template* makes of *parameters*: resources and outputs with their functions resolved.
+    """The stack of a template and parameters: resources and outputs with their functions resolved.
 
     Raises ValueError where CloudFormation would refuse: a value out of bounds, or a reference to
     a resource whose condition does not hold.

@@ -1,4 +1,4 @@
-"""Whether a role's statements allow a call, as IAM decides it: as far as the template needs."""
+"""IAM's decision on a call by a role's statements: as far as the template needs it."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field

@@ -25,7 +25,7 @@ FOREIGN = {
 
 
 def holds_text(node: ast.AST) -> bool:
-    """Whether it is a text for people: by its name, or made of an error."""
+    """Return whether it is a text for people: by its name, or made of an error."""
     if isinstance(node, ast.Attribute):
         return node.attr in TEXTS
     if isinstance(node, ast.Name):
@@ -35,7 +35,7 @@ def holds_text(node: ast.AST) -> bool:
 
 
 def is_a_value(node: ast.AST) -> bool:
-    """Whether it is a member of an enumeration, several of them, or None."""
+    """Return whether it is a member of an enumeration, several of them, or None."""
     if isinstance(node, ast.Tuple | ast.Set | ast.List):
         return all(map(is_a_value, node.elts))
     is_member = isinstance(node, ast.Attribute) and node.attr.isupper()

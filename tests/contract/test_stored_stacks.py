@@ -1,4 +1,4 @@
-"""What the template makes of some sets of parameters, as stacks.yaml beside this file has it.
+"""The template makes of some sets of parameters the stacks of stacks.yaml beside this file.
 
 ``make snapshot`` writes the file anew: read its difference then, line by line. Of the first stack
 it has everything but texts and ``CreatedAfter``, of which ``test_translation.py`` has the rule; of
@@ -118,7 +118,7 @@ def _without(node: Any) -> Any:
 
 
 def _difference(first: Any, other: Any) -> Any:
-    """What *other* has instead: None for what it lacks."""
+    """Return the values that *other* has instead: None for those that it lacks."""
     if not (isinstance(first, dict) and isinstance(other, dict)):
         return other
     return {

@@ -1,4 +1,4 @@
-"""What builds and releases the project is named by its content: a name can be moved by others."""
+"""Tools that build and release the project are named by their content: others can move a name."""
 
 import re
 

@@ -357,7 +357,7 @@ def test_a_boundary_and_a_path_hold_for_every_role_and_policy() -> None:
 
 
 def command_line_of(job: str = "SparkJob", **given: str) -> list[str]:
-    """What the job would run: Glue's arguments, as the script reads them."""
+    """Return the command line of the job: Glue's arguments, as the script reads them."""
     resources = Stack.of(TEMPLATE, SPARK_JOB | given).resources
     arguments = resources[job]["Properties"]["DefaultArguments"]
     passed = [argument for pair in arguments.items() for argument in pair]

@@ -1,4 +1,4 @@
-"""What SAM's translator makes of the template, and whether CloudFormation and SAR would take it."""
+"""CloudFormation and SAR would take the template as SAM's translator expands it."""
 
 import copy
 import json
@@ -104,7 +104,7 @@ def test_the_repository_accepts_every_type_that_sam_makes_with_the_documented_ca
 
 
 def test_no_role_could_give_itself_or_others_more() -> None:
-    """What makes SAR refuse an application, see "Using AWS SAM with the AWS SAR"."""
+    """SAR refuses an application for such a role, see "Using AWS SAM with the AWS SAR"."""
     stack = Stack.of(TEMPLATE, EVERYTHING)
     for name, role in stack.of_type("AWS::IAM::Role").items():
         actions = [

@@ -139,7 +139,7 @@ def missing(calls: Iterable[Call], stack: Stack, role: str) -> set[Call]:
 
 
 def unused(calls: Iterable[Call], stack: Stack, role: str) -> set[tuple[str, str]]:
-    """What *role* may do that no call needs: pairs of one action and one resource."""
+    """Return what *role* may do that no call needs: pairs of one action and one resource."""
     pairs = {
         (action, resource): [{**statement, "Action": action, "Resource": resource}]
         for statement in statements_of(stack, role)
@@ -308,7 +308,7 @@ def test_removing_what_is_decided(aws: RecordedAws) -> None:
 
 
 def tasks_of_stages(log: Path) -> list[int]:
-    """How many tasks each stage had, by Spark's event log."""
+    """Return the number of tasks of each stage, by Spark's event log."""
     # Beside them lie checksums, under names that begin with a dot.
     files = [path for path in log.rglob("[!.]*") if path.is_file()]
     events = [json.loads(line) for path in files for line in path.read_text().splitlines()]

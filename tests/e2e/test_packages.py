@@ -1,4 +1,4 @@
-"""What is built and packed holds all that it needs where it will run, and no more than is allowed.
+"""Each build and package holds all that it needs where it will run, and no more than is allowed.
 
 ``make build`` comes first for what ``sam build`` and ``sam package`` make.
 """
@@ -69,7 +69,7 @@ IN_TASKS = (
     "dlq.redrive.sending.send_task",
     "spark_reprocess.engine",
 )
-"""What Spark's workers load: the functions of the engine's tasks, and what they call."""
+"""Modules that Spark's workers load: the functions of the engine's tasks, and what they call."""
 
 NOT_IN_TASKS = ("duckdb", "jinja2", "multipart", "rich", "starlette", "uvicorn")
 
@@ -126,7 +126,7 @@ def import_all(
 
 @pytest.fixture(scope="module")
 def runtime(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What Lambda's Python has."""
+    """Return a folder with the packages that Lambda's Python has."""
     return installed_alone(tmp_path_factory.mktemp("lambda") / "runtime", ["boto3"])
 
 

@@ -132,7 +132,7 @@ class Ran:
 
 @dataclass
 class Account:
-    """What stands in for an account, in a copy of the script's checkout."""
+    """A stand-in for an account, in a copy of the script's checkout."""
 
     folder: Path
     answers: dict[str, Any] = field(default_factory=lambda: dict(ANSWERS))

@@ -1,4 +1,4 @@
-"""What ``sam build`` made, run as Lambda runs it, in a container."""
+"""The build of ``sam build``, run as Lambda runs it, in a container."""
 
 import json
 import subprocess
@@ -51,7 +51,7 @@ def records(name: str) -> list[Mapping[str, Any]]:
 
 @pytest.mark.parametrize("name", event_names())
 def test_event(name: str, server: str) -> None:
-    """What becomes of each record is tested without a container: ``golden/handled.txt``."""
+    """The outcome of each record is tested without a container: ``golden/handled.txt``."""
     answer, arrivals = try_event(name, server)
 
     stored = stored_texts("handled")[f"{name}.json"].splitlines()[0]

@@ -57,7 +57,7 @@ class Desk:
         return {r.message_id for r in results if r.outcome is outcome}
 
     def arrived(self) -> Counter[str]:
-        """How often each message arrived, by the id of its archived copy."""
+        """Return the number of arrivals of each message, by the id of its archived copy."""
         ids = {message.body: message.message_id for message in self.sent}
         return Counter(ids[message.body] for message in receive_all(self.destination))
 

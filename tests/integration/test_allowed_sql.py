@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 
 REFUSED = stored_texts("refused_sql")
-"""What is refused, with the part and the rule. Add a text with its ``===``; ``make snapshot``."""
+"""Refused texts, with the part and the rule. Add a text with its ``===``; ``make snapshot``."""
 
 
 @pytest.fixture

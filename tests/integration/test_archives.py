@@ -1,4 +1,4 @@
-"""What an archive promises, on local disk and on S3 alike."""
+"""Promises of an archive, on local disk and on S3 alike."""
 
 import multiprocessing
 import os

@@ -1,4 +1,4 @@
-"""Who stood behind a run: by AWS's word, beside the name that the environment gives."""
+"""The actor of a run: by AWS's word, beside the name that the environment gives."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Who gets an answer of the console, and what every answer carries."""
+"""The console answers its own user alone, and every answer carries the headers of security."""
 
 from typing import Any
 

@@ -30,7 +30,7 @@ REFUSED = stored_texts("duckdb_refused")
 WRITTEN = [sql for sql in FORMS if sql not in REFUSED]
 
 FAILS = "fails"
-"""What a form gives where it fails on a row, in either engine."""
+"""The value of a form where it fails on a row, in either engine."""
 
 ON_LONG_TEXT = [
     sql

@@ -216,7 +216,7 @@ EDITS = st.dictionaries(
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What both engines are asked about one archive."""
+    """The questions that both engines are asked about one archive."""
 
     wanted: Sequence[bool]
     conditions: Sequence[str]

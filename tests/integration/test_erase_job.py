@@ -102,7 +102,7 @@ def test_condition_is_not_written_down(engine: Engine, tmp_path: Path, capsys: C
 
 
 NAME = "Rosenweg"
-"""What a person could be found by; in bodies, attributes, errors and conditions."""
+"""A text by which a person could be found; in bodies, attributes, errors and conditions."""
 
 BY_NAME = f"body LIKE '%{NAME}%'"
 REFUSED = [
@@ -118,7 +118,7 @@ REFUSED = [
 
 
 def texts(archive: Archive) -> dict[Path, str]:
-    """What is readable of each file; of Parquet, of its rows."""
+    """Return the readable content of each file; of Parquet, its rows."""
     files = [path for path in Path(archive.root).rglob("*") if path.is_file()]
     tables = {path: pq.read_table(path).to_pylist() for path in files if path.suffix == ".parquet"}
     return {path: f"{path} {tables.get(path) or path.read_bytes()!r}" for path in files}

@@ -1,4 +1,4 @@
-"""What an erase does in a versioned bucket, with the rights that the documentation names for it."""
+"""An erase in a versioned bucket, with the rights that the documentation names for it."""
 
 import fnmatch
 import json
@@ -42,7 +42,7 @@ def documented() -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Erased:
-    """What is left in the bucket after an erase of m-jane, which two drains had, and the calls.
+    """The rest in the bucket after an erase of m-jane, which two drains had, and the calls.
 
     Attributes:
         printed: what the command wrote to stdout.

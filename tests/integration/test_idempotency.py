@@ -32,7 +32,7 @@ class Killed(BaseException):
 
 
 class Later:
-    """What an async function returns."""
+    """An awaitable, as an async function returns it."""
 
     def __await__(self) -> Iterator[None]:
         yield

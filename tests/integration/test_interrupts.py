@@ -67,7 +67,7 @@ def test_a_job_is_cancelled_and_so_is_the_next(spark: Spark) -> None:
 def test_the_second_interrupt_ends_the_call_once(
     spark: Spark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What looks for a job to cancel does not interrupt the main thread any more then."""
+    """The thread that looks for a job to cancel does not interrupt the main thread then."""
     monkeypatch.setattr(interrupts, "_LOOKS", 10)
     jvm: Any = spark._jvm  # noqa: SLF001 - there is no public call without a job
     answers = iter([False, True])

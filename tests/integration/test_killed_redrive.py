@@ -60,7 +60,7 @@ def everybody(family: list[Process]) -> list[Process]:
 
 @dataclass(frozen=True)
 class Point:
-    """Who is killed, at which request, and whether SQS has carried it out by then.
+    """The process to kill, the request at which to do it, before or after SQS has carried it out.
 
     The local engine has one process, which is killed in any case.
     """
@@ -152,13 +152,13 @@ class Job(Desk):
         return [attempt for attempt in attempts_of(self.archive) if attempt.results is None]
 
     def unconfirmed(self) -> Counter[str]:
-        """How often each message was left unconfirmed."""
+        """Return the number of times that each message was left unconfirmed."""
         lost = Counter(m for attempt in self.abandoned() for m in attempt.claim.message_ids)
         results = [r for attempt in attempts_of(self.archive) for r in attempt.results or ()]
         return lost + Counter(r.message_id for r in results if r.outcome is Disposition.UNCONFIRMED)
 
     def is_quiet_for(self, seconds: float) -> bool:
-        """Whether SQS gets no request to send for so long."""
+        """Return whether SQS gets no request to send for so long."""
         calls = self.world.front.log.count(SEND)
         time.sleep(seconds)
         return self.world.front.log.count(SEND) == calls
@@ -278,7 +278,7 @@ def test_ctrl_c_stops_in_good_order_and_the_next_run_goes_on(job: Job, capfd: Ca
 
 @pytest.mark.both_engines
 def test_second_ctrl_c_ends_the_run_at_once(job: Job, capfd: Capture) -> None:
-    """What is unconfirmed then is named; it goes again only if somebody says so."""
+    """Messages that are unconfirmed then are named; they go again only if somebody says so."""
 
     def press() -> None:
         [process] = driver(job.family.alive())

@@ -1,4 +1,4 @@
-"""Which messages a run may act on: those of its own parked queue that came from its destination."""
+"""A run acts only on messages of its own parked queue that came from its destination."""
 
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,7 @@ class Stack(ScheduledRuns):
         return super().options(**{**own, **changes})
 
     def archived(self, *messages: Message) -> Archive:
-        """What a drain of the parked queue leaves, if those are in it."""
+        """Return the archive that a drain of the parked queue leaves, if those are in it."""
         return archive_of(Path(self.archive), messages, drained_from=self.parked.url)
 
     def redrive(self, archive: Archive, action: str = "redrive") -> RedriveSummary:

@@ -46,7 +46,7 @@ RESTORED = Disposition.RESTORED
 
 @dataclass(frozen=True)
 class Letter:
-    """What happened to one message, and what must be said of it.
+    """The past of one message, and the state that must be printed for it.
 
     Attributes:
         done: what each run did, in order; None for a claim without a result.
@@ -171,7 +171,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
 
 
 OWN = Counter(letter.state for letter in LETTERS.values())
-"""How many messages are in which state."""
+"""Numbers of messages by state."""
 
 PENDING = sum(OWN[state] for state in ("pending", "unconfirmed", "in_progress"))
 

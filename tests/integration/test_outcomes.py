@@ -1,4 +1,4 @@
-"""What became of what a plan sent: the ledger and DynamoDB's counters, on every screen."""
+"""Outcomes of what a plan sent: the ledger and DynamoDB's counters, on every screen."""
 
 import json
 import signal

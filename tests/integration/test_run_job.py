@@ -48,7 +48,7 @@ class Installation(ScheduledRuns):
 
     @property
     def argv(self) -> list[str]:
-        """What a schedule starts."""
+        """The command line that a schedule starts."""
         return [
             "run",
             "--archive",

@@ -23,7 +23,7 @@ REFUSED = {
     "(SELECT value FROM text.`/no/such/file`)": ("Subquery", "is not allowed"),
     "current_timestamp": ("current_timestamp", "gives the current time"),
 }
-"""What is refused, and what the sentence says: what it is, and the rule or the fix."""
+"""Refused texts, with the parts of the sentence: what it is, and the rule or the fix."""
 
 
 pytestmark = pytest.mark.both_engines

@@ -99,7 +99,7 @@ def run_answering(answers: Mapping[str, Answer], *argv: str) -> int:
 
 
 def allowing_everything() -> dict[str, Answer]:
-    """What moto does not have: IAM's simulator, for a role that may do all, and Lambda's loops."""
+    """Return what moto lacks: IAM's simulator for a role that may do all, Lambda's loops."""
     everything = [{"Effect": "Allow", "Action": "*", "Resource": "*"}]
     loop = '{"RecursiveLoop": "Allow"}'
     return {

@@ -31,7 +31,7 @@ def clock(is_over: Callable[[], object]) -> Callable[[], float]:
 
 
 def is_free(desk: Desk) -> bool:
-    """Whether another plan could be carried out at once."""
+    """Return whether another plan could be carried out at once."""
     with archive_lock(desk.archive, LockHolder("another", LockUse.SEND, "another plan", "me")):
         return True
 

@@ -1,4 +1,4 @@
-"""What works where neither Spark nor what it brings is installed."""
+"""Verbs that work where neither Spark nor what it brings is installed."""
 
 import json
 import subprocess

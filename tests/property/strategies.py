@@ -1,4 +1,4 @@
-"""What may arrive: any message that SQS would accept, and worse."""
+"""Strategies for messages that may arrive: any that SQS would accept, and worse."""
 
 import string
 from typing import Any

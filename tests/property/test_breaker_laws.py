@@ -1,4 +1,4 @@
-"""What holds for the circuit breaker whatever its workers see, and in whatever order."""
+"""Laws of the circuit breaker, whatever its workers see, and in whatever order."""
 
 from typing import Any
 

@@ -34,7 +34,7 @@ HIDDEN_SECONDS = 60
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is in the queue, and what goes wrong.
+    """The messages in the queue, and the faults.
 
     Attributes:
         groups: the group of each message.

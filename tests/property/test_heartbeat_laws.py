@@ -1,4 +1,4 @@
-"""What a heartbeat calls safe is safe, whatever goes wrong: held against the model of SQS."""
+"""A message that a heartbeat calls safe is safe in the model of SQS, whatever goes wrong."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

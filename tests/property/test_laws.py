@@ -143,7 +143,7 @@ def test_no_message_changes_its_queue(
     is_shared: bool,
     answers_by_index: list[SendResult | None],
 ) -> None:
-    """What SQS says of the source counts first, then the context; a queue not configured is none.
+    """SQS's own word on the source counts first, then the context; a queue not configured is none.
 
     The copies that are sent elsewhere name that queue, for when they fail again.
     """

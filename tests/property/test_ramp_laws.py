@@ -34,7 +34,7 @@ from tests.support.returns_counters import FakeCounters
 
 PLAN = "plan"
 PATIENCE_SECONDS = 30
-"""How long each step is looked at: longer than any return takes to be counted."""
+"""Each step is looked at for this time: longer than any return takes to be counted."""
 
 RETENTION_SECONDS = 345_600
 
@@ -97,7 +97,7 @@ scenarios = works(
 
 @dataclass
 class Ending:
-    """What happened.
+    """The end of a run, and what it did.
 
     Attributes:
         steps: of each step the bodies of each group.

@@ -201,7 +201,7 @@ def nothing_is_lost_or_sent_twice(ending: Ending) -> None:
 
 
 def lanes_keep_their_order(ending: Ending) -> None:
-    """What leaves the DLQ of a message group leaves it in the order in which it came there."""
+    """The messages of a message group leave the DLQ in the order in which they came there."""
     if ending.scenario.is_fifo:
         for lane in "ab":
             left = [s.message_id for _, s in ending.outcomes if s.group == lane and not s.is_left]

@@ -35,7 +35,7 @@ START = 29_000_000 * 60
 
 BATCH = 100
 BATCH_SECONDS = 7
-"""How long the poller gathers a batch: no part of a minute, of which each second has its share."""
+"""The poller's time to gather a batch: no part of a minute, so that each second has its share."""
 
 DLQ_VISIBILITY_SECONDS = 180
 
@@ -46,7 +46,7 @@ def always(_: int) -> float:
 
 @dataclass(frozen=True)
 class Scenario:
-    """What happens. Seconds count from the start of the outage, rates are messages a second.
+    """The events of an outage. Seconds count from its start, rates are messages a second.
 
     Attributes:
         rate: of new messages.

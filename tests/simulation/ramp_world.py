@@ -15,7 +15,7 @@ MAX_RECEIVES = 2
 
 
 class RampWorld(Stack):
-    """What a ramp sends to, as fast as a test needs it. It goes on whenever the ramp waits.
+    """The queues and the consumer that a ramp sends to. Time passes whenever the ramp waits.
 
     Attributes:
         fails: whether the consumer fails on a message.

@@ -26,7 +26,7 @@ BACKOFF = Backoff(10, 900)
 
 
 class Stack:
-    """What ``sam deploy`` would set up."""
+    """A stack as ``sam deploy`` would set it up."""
 
     def __init__(
         self,

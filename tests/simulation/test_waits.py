@@ -43,7 +43,7 @@ def waits(*, is_fifo: bool, number: int, cap_seconds: int) -> list[int]:
 
 
 def chi_square(values: Sequence[int], ceiling: int) -> float:
-    """How far the values are from uniform over 0..ceiling, in equal bins."""
+    """Return the distance of the values from uniform over 0..ceiling, in equal bins."""
     bins = min(BINS, ceiling + 1)
     counts, sizes = (
         np.bincount(np.array(some) * bins // (ceiling + 1), minlength=bins)

@@ -1,4 +1,4 @@
-"""Which files of an archive docs/archive.md does not name."""
+"""The files of an archive that docs/archive.md does not name."""
 
 import re
 from pathlib import Path

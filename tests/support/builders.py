@@ -118,7 +118,7 @@ def message(
 
 
 def entry(body: str, group: str = "") -> SendEntry:
-    """What a producer sends; with a group to a FIFO queue, where the body is its id."""
+    """Return a producer's entry; with a group to a FIFO queue, where the body is its id."""
     return SendEntry(body, message_group_id=group or None, deduplication_id=body if group else None)
 
 
@@ -156,7 +156,7 @@ def _lambda_attribute(attribute: MessageAttribute) -> dict[str, Any]:
 
 
 def received(source: Message) -> dict[str, Any]:
-    """What ReceiveMessage answers for a message."""
+    """Return a message as ReceiveMessage answers it."""
     return {
         "MessageId": source.message_id,
         "MD5OfBody": _md5(source.body),

@@ -1,4 +1,4 @@
-"""What a run does with its messages, by the states that it has read: without Spark."""
+"""Dispositions and claims of a run for messages of given states: without Spark."""
 
 from collections.abc import Mapping, Sequence
 

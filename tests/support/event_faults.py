@@ -161,7 +161,7 @@ _FIELDS: dict[str, Callable[[random.Random], object]] = {
 
 
 def _content(noun: str, chance: random.Random) -> Json:
-    """What the event is about. The fields depend on the noun, and their values on chance."""
+    """Return the content of an event. The fields depend on the noun, and their values on chance."""
     own = random.Random(noun)
 
     def some() -> Json:

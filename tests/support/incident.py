@@ -27,7 +27,7 @@ Curve = Callable[[float], float]
 
 @dataclass(frozen=True)
 class Failure:
-    """What one group is made from."""
+    """A failure, from which one group is made."""
 
     title: str
     size: int

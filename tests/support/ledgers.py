@@ -191,7 +191,7 @@ def write(archive: Archive, made: Sequence[Try], first_chunk: int = 1) -> None:
 
 
 def attempts_of(archive: Archive, plan_id: str | None = None) -> list[Attempt]:
-    """What the claims and results of a plan say, or of all plans, whatever result files say."""
+    """Return attempts by the claims and results of a plan, or of all, whatever result files say."""
     states = list_runs(archive)
     runs = dict.fromkeys(
         name.run for name in attempt_names(archive) if plan_id in (None, name.plan_id)

@@ -1,4 +1,4 @@
-"""What some tests need and not every machine has; such a test is skipped, with the reason."""
+"""Needs of some tests that not every machine meets; such a test is skipped, with the reason."""
 
 import platform
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a browser would make of a page: its elements, apart from its texts."""
+"""The outline of a page as a browser would see it: its elements, apart from its texts."""
 
 from html.parser import HTMLParser
 

@@ -41,11 +41,11 @@ class Family:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What to start the program with."""
+        """The environment to start the program with."""
         return {_NAME: self.tag}
 
     def alive(self) -> list[Process]:
-        """Who lives; what has ended and was not waited for does not."""
+        """Return the processes that live; one that has ended and was not waited for does not."""
         mark = f"{_NAME}={self.tag}".encode()
         return [
             process for folder in Path("/proc").glob("[0-9]*") if (process := _read(folder, mark))

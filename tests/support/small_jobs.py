@@ -1,4 +1,4 @@
-"""What tests that start a whole Spark job over a few messages give it."""
+"""Arguments and settings for tests that start a whole Spark job over a few messages."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For a JVM that lives for seconds: what would take its time is the compilers."""
 
 _CLASSES = Path(__file__).resolve().parents[2] / ".tools" / "spark-classes.jsa"
-"""What ``class_archive`` writes; a JVM that does not fit it must not say so in its output."""
+"""The file that ``class_archive`` writes; a JVM that does not fit it must not print so."""
 
 _MAPPED_CLASSES = f' -XX:SharedArchiveFile="{_CLASSES}" -Xlog:cds=off -Xlog:cds+dynamic=off'
 

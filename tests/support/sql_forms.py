@@ -9,7 +9,7 @@ from tests.support.golden import stored_texts
 _STORED = stored_texts("allowed_sql")
 SAME = _STORED["gives what Spark gives"].splitlines()
 FAILING = _STORED["fails as in Spark"].splitlines()
-"""What Spark cannot evaluate on some row; with the same error condition."""
+"""Forms that Spark cannot evaluate on some row; with the same error condition."""
 
 FORMS = [*SAME, *FAILING, *stored_texts("duckdb_sql")["forms"].splitlines()]
 """Those of Spark, and more of what DuckDB and Spark could differ in."""

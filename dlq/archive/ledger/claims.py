@@ -209,7 +209,7 @@ class Attempt:
 
     @property
     def is_in_progress(self) -> bool:
-        """Whether its run may still be sending: it has not ended, or it was killed."""
+        """True if its run may still be sending: it has not ended, or it was killed."""
         return self.results is None and not self.is_closed
 
 

@@ -66,17 +66,17 @@ class Disposition(StrEnum):
 
     @property
     def is_problem(self) -> bool:
-        """Whether the plan wants the message settled, and the run did not settle it."""
+        """True if the plan wants the message settled, and the run did not settle it."""
         return self.kind in (Kind.REFUSED, Kind.UNFINISHED)
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether a run that ends with it is incomplete: exit code 4."""
+        """True if a run that ends with it is incomplete: exit code 4."""
         return self.kind is Kind.UNFINISHED or self is Disposition.EDIT_FAILED
 
     @property
     def blocks_group(self) -> bool:
-        """Whether later messages of the same FIFO message group wait behind it."""
+        """True if later messages of the same FIFO message group wait behind it."""
         return self.kind not in (Kind.WORK, Kind.DONE, Kind.BEFORE)
 
 

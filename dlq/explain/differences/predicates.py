@@ -123,7 +123,7 @@ class FeatureTable:
 
     @cached_property
     def is_predicate(self) -> Flags:
-        """Whether each predicate can be a condition."""
+        """For each predicate, true if it can be a condition."""
         is_statement = np.array([tag != COMPLETE for tag in self.tags], bool)
         can_be_missing = np.array(list(map(_can_be_missing, self.paths)), bool)
         return np.concatenate([is_statement, can_be_missing, can_be_missing])

@@ -25,7 +25,7 @@ from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
 from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, Message
 
 FAULTS = pa.schema([("message_id", pa.string()), (EDIT_FAULT, pa.string())])
-"""What ``Editor.faults`` yields."""
+"""The rows that ``Editor.faults`` yields."""
 
 _CONTEXT_LINES = 2
 _MOST_LINES = 40

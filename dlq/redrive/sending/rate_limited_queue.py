@@ -29,7 +29,7 @@ UNANSWERED_MESSAGES = 50
 
 
 def is_transient(result: SendResult) -> bool:
-    """Whether SQS did not take the message now, but may take the same message in a moment."""
+    """Return whether SQS refused the message now, but may take the same message in a moment."""
     return isinstance(result, Refused) and refusal_kind(result.code) is RefusalKind.TRANSIENT
 
 
@@ -205,7 +205,7 @@ class RateLimitedQueue:
 
 
 def _both(before: SendResult, now: SendResult) -> SendResult:
-    """What two tries say together. An unconfirmed try stays so until the message is confirmed."""
+    """Return the result of two tries. An unconfirmed one stays until the message is confirmed."""
     if isinstance(now, NotSent) or (
         isinstance(before, Unconfirmed) and not isinstance(now, Confirmed)
     ):

@@ -22,10 +22,10 @@ LEAST_RATE = 1 / WINDOW_SECONDS
 """Messages a second: a window holds at least one."""
 
 _TOLERANCE = 1.05
-"""What a window may hold of its rate. Slow calls use this room up."""
+"""A window is larger than its rate needs by this factor; slow calls use the difference."""
 
 _CATCH_UP_SECONDS = 0.5
-"""How much lateness is made up for. More would send in bursts after each pause."""
+"""The limiter makes up for this much lateness. More would send in bursts after each pause."""
 
 MAX_CALL_MESSAGES = 10
 _NO_LIMIT = 10**9

@@ -63,17 +63,17 @@ STOP_CAUSE = "stop_cause"
 """A column: the ``StopCause`` in the row that says why the task stopped, else empty."""
 
 SETTLED = pa.schema({**arrow_fields(Tally), STOP_CAUSE: pa.string()})
-"""What ``SendTask.run`` yields: a row for each ``Tally``, and one for a ``Stop``."""
+"""The rows that ``SendTask.run`` yields: one for each ``Tally``, and one for a ``Stop``."""
 
 TASK = "task"
 """A column: which task sends a row, counted from 0."""
 
 _PROGRESS_SECONDS = 2.0
 _CALLS_SECONDS = 630.0
-"""How long after its claim calls of a chunk may begin, however often SQS throttles them."""
+"""Calls of a chunk may begin until this time after its claim, however often SQS throttles them."""
 
 _ANSWERS_SECONDS = 720.0
-"""How long after its claim a task waits for answers. What has none by then is unconfirmed."""
+"""A task waits for answers until this time after its claim; a send without one is unconfirmed."""
 
 
 class OutgoingMessage(NamedTuple):
@@ -382,7 +382,7 @@ class ChunkSender:
 
 @dataclass(frozen=True, slots=True)
 class SendTask:
-    """What each task carries; an engine calls ``run``.
+    """The work of each task, with all that it needs; an engine calls ``run``.
 
     Attributes:
         stage: names the sends among those of the run.
@@ -504,7 +504,7 @@ def _outgoing(row: Mapping[str, Any], editor: Editor) -> OutgoingMessage:
 
 
 class _Counts:
-    """What became of a task's messages, by group, disposition and detail."""
+    """The numbers of a task's messages, by group, disposition and detail."""
 
     def __init__(self, archive: Archive, progress_file: str) -> None:
         self._archive = archive

@@ -68,7 +68,7 @@ class TableWatch:
 
     @property
     def is_needed(self) -> bool:
-        """Whether nothing may be sent without the table."""
+        """True if nothing may be sent without the table."""
         return self._patience_seconds is not None
 
     def saw(self, fault: str) -> None:
@@ -141,7 +141,7 @@ def stop_marker(plan_id: str, run_id: str, stage: str) -> str:
 
 
 class StopSignals:
-    """What a task asks before it claims or sends. Safe to share between threads.
+    """The signals that a task checks before it claims or sends. Safe to share between threads.
 
     Attributes:
         stopped_by: why nothing more may be sent; None if all is well. Once set, it stays.

@@ -1,4 +1,4 @@
-"""What is the same for every message that a task sends. Each task carries it."""
+"""The values that are the same for every message that a task sends. Each task carries them."""
 
 from dataclasses import dataclass, field
 
@@ -14,7 +14,7 @@ from dlq_replay.wire.message import Message, SendEntry
 
 @dataclass(frozen=True, slots=True)
 class TaskContext:
-    """What the tasks of one step know of their run; it goes into each claim.
+    """The facts about a run that the tasks of one step need; they go into each claim.
 
     Attributes:
         request: what the operator asked for.
@@ -41,12 +41,12 @@ class TaskContext:
 
     @property
     def is_restore(self) -> bool:
-        """Whether messages go back to the parked queue, as they were."""
+        """True if messages go back to the parked queue, as they were."""
         return isinstance(self.request, RestoreRequest)
 
     @property
     def to_fifo(self) -> bool:
-        """Whether the destination keeps the order of message groups."""
+        """True if the destination keeps the order of message groups."""
         return QueueAddress.from_url(self.destination).is_fifo
 
     def entry(self, message: Message, group_id: str) -> SendEntry:

@@ -43,7 +43,7 @@ class OptionalCalls:
 
     @property
     def is_paused(self) -> bool:
-        """Whether a call failed within the last 5 s."""
+        """True if a call failed within the last 5 s."""
         return self._clock_seconds() < self._paused_until
 
     def call(self, function: Callable[[], T]) -> T | None:

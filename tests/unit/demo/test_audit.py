@@ -22,7 +22,7 @@ DLQ = "arn:aws:sqs:us-east-1:123456789012:dlq"
 
 
 def record(message: DemoMessage, queue: str = MAIN, copy: int = 0, **more: str) -> dict[str, Any]:
-    """What Lambda hands out of a message; *more* attributes have the names of Python."""
+    """Return a message as Lambda hands it out; *more* attributes have the names of Python."""
     sent = message.to_api()
     names = {"counter": COUNTER, "context": CONTEXT, "tenant": "tenant"}
     added = {names[n]: {"DataType": "String", "StringValue": v} for n, v in more.items()}

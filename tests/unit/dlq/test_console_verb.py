@@ -1,4 +1,4 @@
-"""What ``dlq console`` works on, where it listens, and what it ships."""
+"""The verb ``dlq console``: its archive, its address, and the files that it ships."""
 
 import argparse
 import os

@@ -1,4 +1,4 @@
-"""What an erasure removes, what it never does, and what is left wherever the process dies."""
+"""An erasure removes a message and nothing else, and can be resumed wherever the process dies."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress

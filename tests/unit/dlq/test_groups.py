@@ -1,4 +1,4 @@
-"""What people said about a group, what an analysis makes of it, and what an archive remembers.
+"""People's decisions on a group, their use in an analysis, and the memory of an archive.
 
 Its files are created once, and few are opened.
 """

@@ -198,7 +198,7 @@ def test_claim_is_busy_until_its_run_is_closed_and_unconfirmed_from_the_marker_o
 def test_later_run_counts_whatever_the_clocks_say(
     words: str, ahead_seconds: float, *, is_closed: bool
 ) -> None:
-    """What somebody wrote off is not sent again with ``--unconfirmed send``."""
+    """A message that somebody wrote off is not sent again with ``--unconfirmed send``."""
     archive = MemoryArchive()
     first, second = map(Disposition, words.split(", "))
     settle(archive, "p-1", {"m": first}, "run-1", NOW + ahead_seconds, lock=9)
@@ -256,7 +256,7 @@ def sent(message_id: str) -> Result:
 
 
 def run_of(archive: Archive, chunk: int, *ids: str, run_id: str = "run-1") -> None:
-    """What a run leaves that has sent one chunk."""
+    """Write what a run leaves that has sent one chunk."""
     ledger = begin(archive, "p-1", run_id)
     assert ledger.claim("g-1", chunk, claim(*ids))
     ledger.record("g-1", chunk, [sent(message_id) for message_id in ids])
@@ -345,7 +345,7 @@ def test_run_that_ends_writes_result_files_of_dead_runs_and_leaves_open_ones_alo
 
 
 def drained(archive: Archive, drain_id: str, sent_at: datetime | None, *ids: str) -> None:
-    """What a drain leaves of messages with this SentTimestamp."""
+    """Write what a drain leaves of messages with this SentTimestamp."""
     sent: Any = {"SentTimestamp": str(int(sent_at.timestamp() * 1000))} if sent_at else {}
     at = datetime.fromtimestamp(NOW, UTC)
     rows = [to_row(message(message_id, **sent), queue_url("p"), at) for message_id in ids]
@@ -364,7 +364,7 @@ def decided_by(archive: Archive, run_id: str, sent_at: datetime | None, *ids: st
 
 
 def pending_ids(archive: Archive) -> list[str]:
-    """What an analysis finds now; it stores the open set."""
+    """Return the ids that an analysis finds now; it stores the open set."""
     messages = read_messages(archive)
     messages.open_set.write(archive)
     return sorted(map(str, messages.pending()["message_id"].to_pylist()))

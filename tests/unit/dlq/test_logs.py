@@ -1,4 +1,4 @@
-"""Which exception a log record is about, which request wrote it, and whose it is."""
+"""The exception that a log record is about, the request that wrote it, and its message."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""What became of what a plan sent, in numbers and in one sentence."""
+"""Outcomes of the messages that a plan sent, in numbers and in one sentence."""
 
 from dataclasses import replace
 from typing import Any

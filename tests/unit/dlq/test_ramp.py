@@ -153,7 +153,7 @@ def test_blocker_of_a_verdict(seen: Sequence[Reading], why: str) -> None:
 
 
 def test_step_has_not_left_the_queue_before_it_was_sent() -> None:
-    """What failed of a step that nobody saw in the queue may return for its whole time."""
+    """A message of a step that nobody saw in the queue may fail and return for its whole time."""
     seen = [replace(NO_AGES, at=SENT + after) for after in (60, 70)]
 
     assert blocker_of(seen, 6, SENT, TIMES).ready_at == SENT + 90 + 60

@@ -1,4 +1,4 @@
-"""Which messages an engine is given to read, and what of them."""
+"""The messages that an engine is given to read, and which parts of them."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -43,7 +43,7 @@ def drain(archive: Archive, drain_id: str, numbers: Iterable[int]) -> None:
 
 
 def rows_of(work: Work) -> list[dict[str, Any]]:
-    """What the work makes, one partition after the other."""
+    """Return the rows that the work makes, one partition after the other."""
     rows = []
     for partition in work.partitions:
         table = pa.Table.from_batches(work.function(partition.to_batches()), work.schema)

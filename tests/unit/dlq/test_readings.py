@@ -1,4 +1,4 @@
-"""What a ramp asks AWS, and to which queues it does not send."""
+"""The calls with which a ramp reads from AWS, and the queues to which it does not send."""
 
 import json
 from collections.abc import Callable, Mapping

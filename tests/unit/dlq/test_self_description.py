@@ -1,4 +1,4 @@
-"""What services and frameworks write into a message about itself."""
+"""Descriptions of itself that services and frameworks write into a message."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""How much a verb will read, before its engine is chosen."""
+"""The size of what a verb will read, before its engine is chosen."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What ``dlq doctor`` finds: ``tests/golden/stack_rules.txt`` has the findings in words."""
+"""Findings of ``dlq doctor``: ``tests/golden/stack_rules.txt`` has them in words."""
 
 import json
 from dataclasses import replace
@@ -189,7 +189,7 @@ def shown(finding: StackFinding) -> str:
 
 @stored_rows("stack_rules", FAULTY)
 def test_findings_are_those_that_are_stored(name: str) -> None:
-    """What is broken comes first, and what could not be found out last."""
+    """Faults come first, and what could not be found out last."""
     findings = examine(FAULTY[name])
 
     assert all(finding.fix for finding in findings if finding.severity is not Severity.UNKNOWN)

@@ -1,4 +1,4 @@
-"""What a driver does while it sends and the failure table does not answer."""
+"""A driver that sends while the failure table does not answer."""
 
 import math
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Which groups may go on, which wait, and that each wait ends: in one plan, and over nights."""
+"""Verdicts on groups: some go on, some wait, and each wait ends, in one plan and over nights."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -29,7 +29,7 @@ ALL_IS_WELL: dict[str, Any] = {
 
 @dataclass
 class World:
-    """What a run sees. Each look takes ten seconds.
+    """The queue and the counters as a run sees them. Each look takes ten seconds.
 
     Attributes:
         seen: what differs from a step that went well, at each moment.

@@ -1,4 +1,4 @@
-"""What a watch concludes from what failed again, and the exit code of that."""
+"""Conclusions of a watch from what failed again, and their exit codes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is no answer of AWS says nothing of what was done: it counts as a lost answer."""
+"""An answer that is not AWS's says nothing of what was done: it counts as a lost answer."""
 
 import os
 from collections.abc import Callable

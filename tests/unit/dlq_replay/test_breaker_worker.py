@@ -1,4 +1,4 @@
-"""What a replay does with a limit in a shared table, and when the table or the metric fails."""
+"""A replay obeys a limit in a shared table, and goes on when the table or the metric fails."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

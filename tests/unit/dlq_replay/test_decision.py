@@ -175,7 +175,7 @@ LIMITED = {"limit": 1, "since": NOW - 2 * HOUR, "began": NOW - 20 * HOUR, f"x{NO
 
 
 def hold(letter: Message, main: str = "main", **limits: Any) -> Hold | None:
-    """What a limit of 1 makes of a replay that is due, with the longest draw."""
+    """Return what a limit of 1 makes of a replay that is due, with the longest draw."""
     rules = policy(main, **limits)
     view = BreakerView(LIMITED, NOW, rules_for(rules.main_queue, 5))
     return hold_by_breaker(letter, Replay(1, 0), rules, lambda top: top, view)

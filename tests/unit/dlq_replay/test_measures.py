@@ -1,4 +1,4 @@
-"""What batches are measured by; ``tests/golden/measures.txt`` has the values of each."""
+"""Metrics of batches; ``tests/golden/measures.txt`` has the values of each."""
 
 import json
 from contextlib import redirect_stdout

@@ -1,4 +1,4 @@
-"""What names a failure stays in its text, and what differs between its occurrences goes."""
+"""Normalization keeps what names a failure, and removes what differs between its occurrences."""
 
 import base64
 import itertools

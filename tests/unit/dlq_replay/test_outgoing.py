@@ -1,4 +1,4 @@
-"""What each copy of a message carries; ``tests/golden/copies.txt`` has it on the wire."""
+"""Contents of each copy of a message; ``tests/golden/copies.txt`` has them on the wire."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""What each code of SQS means for the other calls, in every spelling that boto3 shows."""
+"""The meaning of each code of SQS for the other calls, in every spelling that boto3 shows."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the function counts of a redrive, and what it does where it cannot."""
+"""Counts of a redrive that the function keeps, and its behaviour where it cannot count."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -191,7 +191,7 @@ def in_lambda(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def sends_trace_header(client: "SQSClient") -> bool:
-    """Whether a request of *client* leaves with the header."""
+    """Return whether a request of *client* leaves with the header."""
     headers: list[str] = []
 
     def capture(request: Any, **_: Any) -> None:

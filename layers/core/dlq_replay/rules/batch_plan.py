@@ -75,7 +75,7 @@ class PlannedRecord(NamedTuple):
 
     @property
     def is_left(self) -> bool:
-        """Whether it must stay in the DLQ: Failed, and on FIFO Hold and Wait."""
+        """True if it must stay in the DLQ: Failed, and on FIFO Hold and Wait."""
         return self.entry is None or isinstance(self.decision, Failed)
 
 

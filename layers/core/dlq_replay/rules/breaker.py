@@ -90,7 +90,7 @@ class BreakerRules:
 
     @property
     def is_fifo(self) -> bool:
-        """Whether they are those of a FIFO queue."""
+        """True if they are those of a FIFO queue."""
         return self.main_receives is not None
 
     def minute(self, seconds: int) -> int:

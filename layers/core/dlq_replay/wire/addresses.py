@@ -57,5 +57,5 @@ class QueueAddress(NamedTuple):
 
     @property
     def is_fifo(self) -> bool:
-        """Whether it is a FIFO queue: SQS reserves the suffix for them."""
+        """True if it is a FIFO queue: SQS reserves the suffix for them."""
         return self.name.endswith(".fifo")

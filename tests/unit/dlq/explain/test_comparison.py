@@ -1,4 +1,4 @@
-"""Which messages a group is compared with."""
+"""The messages that a group is compared with."""
 
 import json
 import random

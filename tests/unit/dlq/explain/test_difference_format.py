@@ -1,4 +1,4 @@
-"""How a difference is formatted, and what of it is masked."""
+"""A difference in words, and the parts of it that are masked."""
 
 from collections.abc import Sequence
 

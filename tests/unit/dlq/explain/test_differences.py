@@ -26,7 +26,7 @@ from tests.support.event_faults import FAULTS, Delivery, dead_letters
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """What the search sees of a dead letter."""
+    """The part of a dead letter that the search sees."""
 
     body: Any
     attributes: Mapping[str, str] | None = None

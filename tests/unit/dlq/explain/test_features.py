@@ -1,4 +1,4 @@
-"""Which features a message has."""
+"""Features of a message."""
 
 import base64
 import gzip

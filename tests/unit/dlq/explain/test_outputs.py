@@ -1,4 +1,4 @@
-"""What programs read of an analysis, and the comments in the plan."""
+"""Outputs of an analysis that programs read, and the comments in the plan."""
 
 import io
 import json

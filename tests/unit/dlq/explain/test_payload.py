@@ -1,4 +1,4 @@
-"""What is inside a body, whatever it was wrapped in; and JSON as other languages read it."""
+"""The payload of a body, whatever it was wrapped in; and JSON as other languages read it."""
 
 import base64
 import gzip

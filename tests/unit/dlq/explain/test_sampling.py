@@ -1,4 +1,4 @@
-"""How much of each group is looked at."""
+"""The number of messages of each group that are looked at."""
 
 import pytest
 from hypothesis import given

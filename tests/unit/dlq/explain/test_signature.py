@@ -107,7 +107,7 @@ WORDS = st.sampled_from(
     st.sampled_from(["", "p" * PLACE_CHARACTERS]),
 )
 def test_no_cut_of_an_error_changes_its_group(words: list[str], source: str, place: str) -> None:
-    """What failed again after a redrive has a fuller context, with less room for the error."""
+    """After a redrive the context of a message is fuller, with less room for the error."""
     failure = Failure.of("m-1", ValueError(" ".join(words)), 0)
     error = replace(failure.to_failure_error(), type="shop.errors." + "E" * 116, place=place)
     first_id = "7c1811ed-e98f-4c9c-a9f9-58c757ff494f"

@@ -1,4 +1,4 @@
-"""What the rules need of archived messages is read by file, whatever an erase has moved."""
+"""The rules' columns of archived messages are read by file, whatever an erase has moved."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""How many messages have which disposition, and what hinders them."""
+"""Numbers of messages by disposition, and by what hinders them."""
 
 from typing import Any
 

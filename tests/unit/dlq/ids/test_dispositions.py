@@ -1,4 +1,4 @@
-"""What a run does with each message: the first rule that fits holds."""
+"""A run's disposition of each message: the first rule that fits holds."""
 
 from typing import Any
 

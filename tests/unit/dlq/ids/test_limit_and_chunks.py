@@ -1,4 +1,4 @@
-"""Which messages make work under a limit, and which are claimed together."""
+"""The messages that a limit lets through, and those that are claimed together."""
 
 from collections import Counter
 from hashlib import sha256

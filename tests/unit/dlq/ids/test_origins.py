@@ -33,7 +33,7 @@ EVERY_ROW = list(
         (None, "p-1"),
     )
 )
-"""What an archive can say of where a message came from, in every combination."""
+"""Every combination of what an archive can say of a message's origin."""
 
 NAMES = ("queue_url", "source_queue", "source_arn", "parked_reason", "first_seen_at", "plan_id")
 

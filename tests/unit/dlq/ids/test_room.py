@@ -1,4 +1,4 @@
-"""Whether a message can carry counter and context."""
+"""A message's room for counter and context."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from dlq.ids.room import ROOM_COLUMNS, with_room
 
 SCHEMA = pa.schema([ARROW_SCHEMA.field(name) for name in ROOM_COLUMNS])
 LEAST_BYTES = 1024 + 64
-"""What ours take at most."""
+"""The most bytes that our attributes take."""
 
 
 def text(value: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Which messages a step of a ramp takes."""
+"""The messages that a step of a ramp takes."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a run decided is written for its tasks, and each task reads its part of it."""
+"""A run writes its decisions for its tasks, and each task reads its part of them."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -36,7 +36,7 @@ ERRORS: dict[str, Exception] = {
 
 @dataclass
 class Story:
-    """What happens to received messages m0, m1, … while a heartbeat hides them, told in steps.
+    """The story of received messages m0, m1, … while a heartbeat hides them, told in steps.
 
     ``work N`` receives N messages; ``enter`` enters the block. In ``pass N`` the heartbeat ticks
     at its times, in ``+N`` the machine is suspended. ``answer`` is that to the next call: an error,
