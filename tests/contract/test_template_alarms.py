@@ -34,7 +34,6 @@ PUBLISHED = {metric.value for metric in Metric} | {f"Parked_{reason}" for reason
 PUBLISHED_BY_AWS = {
     ("AWS/SQS", "ApproximateAgeOfOldestMessage"),
     ("AWS/SQS", "ApproximateNumberOfMessagesDelayed"),
-    ("AWS/SQS", "ApproximateNumberOfMessagesDelayed"),
     ("AWS/SQS", "ApproximateNumberOfMessagesNotVisible"),
     ("AWS/SQS", "ApproximateNumberOfMessagesVisible"),
     ("AWS/SQS", "NumberOfMessagesDeleted"),

@@ -17,6 +17,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
+from dlq.cli.running import VERBS
 from tests.contract.cloudformation import load_template
 from tests.support.needs import needs_build
 from tests.support.served import served_aws
@@ -187,7 +188,7 @@ def test_tasks_do_without_what_is_for_people_and_for_one_machine(
 def test_the_job_reads_its_command_line_from_the_zip(packed: Path, cluster: Path) -> None:
     program = packed / "spark_job.py"
     path = os.pathsep.join(map(str, (packed / "spark_reprocess.zip", cluster)))
-    for verb in ("collect", "redrive", "restore", "erase", "run", "show", "groups", "status"):
+    for verb in VERBS:
         finished = subprocess.run(
             [sys.executable, "-S", program, verb, "--help"],
             env={"PATH": os.environ["PATH"], "PYTHONPATH": path},
