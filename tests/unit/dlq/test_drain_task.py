@@ -1,4 +1,5 @@
 import itertools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
@@ -209,12 +210,31 @@ def test_drain_ends_as_it_is_stored(name: str) -> None:
     archived = set(itertools.chain(*disk.files))
     assert deleted == (archived | tests) - case.stuck
 
+    lines = [in_words(counts)]
+    for fault, times in Counter(counts.faults).items():
+        lines.append(f"{times} x fault: {fault}")
+    if counts.stopped_by:
+        lines.append(f"stopped by: {counts.stopped_by}")
+
     files = [f"{file[0]} to {file[-1]}, {len(file)}" for file in disk.files]
-    text = (
-        f"{counts}\nfiles: {'; '.join(files)}\ndeleted: {len(shelf.deleted)} in {shelf.deletes} "
-        f"calls\nreceives: {shelf.receives}, waits: {' '.join(map(str, shelf.waits))}"
-    )
-    assert_stored("drains", name, text)
+    lines.append(f"files: {'; '.join(files)}")
+    lines.append(f"deleted: {len(shelf.deleted)} in {shelf.deletes} calls")
+    lines.append(f"receives: {shelf.receives}, waits: {' '.join(map(str, shelf.waits))}")
+
+    assert_stored("drains", name, "\n".join(lines))
+
+
+def in_words(counts: DrainCounts) -> str:
+    """Format the counts for the stored text: those that are not 0."""
+    by_name = {
+        "received": counts.received,
+        "archived": counts.archived,
+        "deleted": counts.deleted,
+        "not deleted": counts.not_deleted,
+        "unreadable": counts.unreadable,
+        "tests": counts.tests,
+    }
+    return "counts: " + ", ".join(f"{count} {name}" for name, count in by_name.items() if count)
 
 
 @pytest.mark.parametrize(

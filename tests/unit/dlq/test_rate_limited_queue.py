@@ -1,4 +1,4 @@
-"""What a redrive puts before a queue: every call is counted, and transient refusals go again."""
+"""The queue of a redrive counts every call, and sends again what was refused for a moment."""
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -183,12 +183,28 @@ def test_sends_end_as_they_are_stored(name: str) -> None:
     if signals.stopped_by:
         assert queue.send(entries(1)) == [NotSent()]
     why = signals.stopped_by.sentence if signals.stopped_by else ""
-    lines = [
-        *(f"{body}: {result}" for body, result in enumerate(results)),
-        f"calls: {' | '.join(' '.join(call) for call in answers.calls)}",
-        f"acquired: {limiter.calls}, pauses: {signals.pauses}, stopped by: {why}",
-    ]
+
+    lines = []
+    for body, result in enumerate(results):
+        lines.append(f"{body}: {in_words(result)}")
+    lines.append(f"calls: {' | '.join(' '.join(call) for call in answers.calls)}")
+    lines.append(f"acquired: {' '.join(map(str, limiter.calls))}")
+    lines.append(f"pauses: {' '.join(map(str, signals.pauses))}")
+    lines.append(f"stopped by: {why}")
+
     assert_stored("sends", name, "\n".join(lines))
+
+
+def in_words(result: SendResult) -> str:
+    match result:
+        case Confirmed(message_id):
+            return f"confirmed: {message_id}"
+        case Refused(code, text):
+            return f"refused: {code}: {text}" if text else f"refused: {code}"
+        case Unconfirmed(cause):
+            return f"unconfirmed: {cause}"
+        case NotSent():
+            return "not sent"
 
 
 def test_silence_puts_few_more_unconfirmed_than_were_in_flight() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from dlq_replay.replaying.replay import BatchOutcome
 from dlq_replay.replaying.sending import Refused, SendResult, Unconfirmed
-from dlq_replay.rules.batch_plan import Failed, RecordDecision
-from dlq_replay.rules.decision import Park, ParkReason, Replay
+from dlq_replay.rules.batch_plan import Failed, RecordDecision, Wait
+from dlq_replay.rules.decision import Hold, Park, ParkReason, Replay
 from dlq_replay.rules.failures import Failure
 from dlq_replay.rules.policy import ReplayPolicy
 from dlq_replay.wire.attributes import MessageAttribute
@@ -133,18 +133,43 @@ BATCHES = {
 def test_batch_ends_as_it_is_stored(name: str) -> None:
     outcome, queues = play(BATCHES[name])
 
-    lines = [
-        f"{planned.message_id}: {planned.decision} {planned.fault or ''}"
-        for planned in outcome.outcomes
-    ]
-    lines += [f"left: {' '.join(sorted(failures(outcome)))}"]
+    lines = []
+    for planned in outcome.outcomes:
+        lines.append(f"{planned.message_id}: {in_words(planned.decision)}")
+        if planned.fault:
+            lines.append(f"  context ignored: {planned.fault}")
+
+    lines.append(f"left: {' '.join(sorted(failures(outcome)))}")
     for queue in queues:
         for entry in sorted(queue.sent, key=lambda entry: entry.body):
-            values = {n: a.value for n, a in entry.attributes.items()}
-            place = queue.url.rpartition("/")[2]
-            lines.append(f"sent to {place}: {entry.body} {values} {entry.delay_seconds}")
-    lines += [f"hidden: {message_id} {seconds} s" for message_id, seconds in queues[1].visibility]
+            delay = "" if entry.delay_seconds is None else f", delayed by {entry.delay_seconds} s"
+            lines.append(f"sent to {queue.url.rpartition('/')[2]}{delay}: {entry.body}")
+            for attribute_name, attribute in entry.attributes.items():
+                lines.append(f"  {attribute_name}: {attribute.value}")
+
+    for message_id, seconds in queues[1].visibility:
+        lines.append(f"hidden: {message_id} {seconds} s")
+
     assert_stored("batches", name, "\n".join(lines))
+
+
+def in_words(decision: RecordDecision) -> str:
+    """Format a decision for the stored text, with a flag only where it is not at its default."""
+    match decision:
+        case Replay():
+            granted = ", granted by a limit" if decision.is_granted else ""
+            uncounted = "" if decision.is_counted else ", not counted"
+            return f"replay {decision.number} after {decision.delay_seconds} s{granted}{uncounted}"
+        case Hold():
+            by_breaker = ", by the breaker" if decision.by_breaker else ""
+            wait = f"next look after {decision.wait_seconds} s{by_breaker}"
+            return f"hold until {decision.due_seconds} for replay {decision.number}, {wait}"
+        case Park(reason):
+            return f"park: {reason}"
+        case Wait():
+            return "wait"
+        case Failed(cause, detail):
+            return f"failed: {cause}: {detail}" if detail else f"failed: {cause}"
 
 
 FITS = context(first_id="first", source_queue="main")
