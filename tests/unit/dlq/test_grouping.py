@@ -18,6 +18,7 @@ from dlq.explain import grouping
 from dlq.explain.grouping import (
     ERROR,
     OTHERS,
+    Grouping,
     TableGroup,
     check_group_by,
     common_text,
@@ -37,17 +38,17 @@ def keyed(counts: Mapping[str, int]) -> dict[str, int]:
     return {f"{ERROR}E: {text}": count for text, count in counts.items()}
 
 
-WORDS_OF_LETTERS = tuple(
-    first + second + third
-    for first in string.ascii_lowercase
-    for second in "aeiou"
-    for third in "lmnrst"
-)
+WORDS_OF_LETTERS = tuple(map("".join, itertools.product(string.ascii_lowercase, "aeiou", "lmnrst")))
 
 
 def named(sentence: str, number: int, each: int = 1) -> dict[str, int]:
     """Texts with so many different words in one place."""
-    return keyed({sentence.format(word): each for word in WORDS_OF_LETTERS[:number]})
+    return keyed({sentence.format(name): each for name in WORDS_OF_LETTERS[:number]})
+
+
+def equally(template: str, number: int, each: int) -> dict[str, int]:
+    """So many words with so many messages each; *template* says what is around the letters."""
+    return {template.format(letters): each for letters in WORDS_OF_LETTERS[:number]}
 
 
 def counted(number: int, each: int, **others: int) -> dict[str, int]:
@@ -72,14 +73,14 @@ def counted(number: int, each: int, **others: int) -> dict[str, int]:
         (counted(50, 9), 50),
         (counted(80, 9, root=300), 80),
         # A name of code is no data. Where a twentieth of the values are names of code, all are.
-        ({f"{word}_code": 1 for word in WORDS_OF_LETTERS[:60]}, 0),
+        (equally("{}_code", 60, 1), 0),
         (counted(90, 1, vat_rate=1, OrderPlaced=1, McDonald=1), 91),
-        (counted(90, 1, **{f"{word}_id": 1 for word in WORDS_OF_LETTERS[:9]}), 0),
+        (counted(90, 1, **equally("{}_id", 9, 1)), 0),
         # What may be a name, between quotes or as a login, is data only if there are fifty.
-        ({f"'{word}'": 1 for word in WORDS_OF_LETTERS[:49]}, 0),
-        ({f"'{word}'": 1 for word in WORDS_OF_LETTERS[:50]}, 50),
-        ({f"{word}.smith": 1 for word in WORDS_OF_LETTERS[:49]}, 0),
-        ({f"{word}.smith": 3 for word in WORDS_OF_LETTERS[:50]}, 50),
+        (equally("'{}'", 49, 1), 0),
+        (equally("'{}'", 50, 1), 50),
+        (equally("{}.smith", 49, 1), 0),
+        (equally("{}.smith", 50, 3), 50),
         # Masks are data.
         ({"<n>": 9, "<time>": 9, "none": 9}, 2),
         (counted(12, 1) | {"<n>": 900}, 13),
@@ -88,16 +89,24 @@ def counted(number: int, each: int, **others: int) -> dict[str, int]:
 def test_values_are_data_if_there_are_many_and_none_stands_out(
     words: dict[str, int], data: int
 ) -> None:
-    values = {digest_of(word): count for word, count in words.items()}
+    counts = {digest_of(value): count for value, count in words.items()}
 
-    assert len(data_values(values)) == data
+    assert len(data_values(counts)) == data
 
 
 def test_without_another_word_values_are_data_only_if_there_are_fifty() -> None:
-    few, many = ({digest_of(word): 1 for word in WORDS_OF_LETTERS[:number]} for number in (49, 50))
+    digests = list(map(digest_of, WORDS_OF_LETTERS))
+    few = dict.fromkeys(digests[:49], 1)
+    many = dict.fromkeys(digests[:50], 1)
 
     assert data_values(few, has_context=False) == frozenset()
     assert data_values(many, has_context=False) == many.keys()
+
+
+MANY_FULL_NAMES = [
+    f"user {first} {last}x may not do that"
+    for first, last in itertools.product(WORDS_OF_LETTERS[:60], WORDS_OF_LETTERS[60:120])
+]
 
 
 @pytest.mark.parametrize(
@@ -117,16 +126,7 @@ def test_without_another_word_values_are_data_only_if_there_are_fifty() -> None:
         (keyed({f"{a} of {b} is late": 30 for a in "abcdefghijkl" for b in "abcdefghijkl"}), 144),
         # First and last names.
         (keyed({f"user {a} {b}x may not": 1 for a in WORDS_OF_LETTERS[:60] for b in "pqrstu"}), 6),
-        (
-            keyed(
-                {
-                    f"user {a} {b}x may not do that": 2
-                    for a in WORDS_OF_LETTERS[:60]
-                    for b in WORDS_OF_LETTERS[60:120]
-                }
-            ),
-            1,
-        ),
+        (keyed(dict.fromkeys(MANY_FULL_NAMES, 2)), 1),
         # Where more words differ than are common, nothing is.
         (keyed({f"{a} {a}x {a}y": 1 for a in WORDS_OF_LETTERS[:60]}), 60),
         (keyed({f"{a} with {a}x or {a}y": 1 for a in WORDS_OF_LETTERS[:60]}), 60),
@@ -143,11 +143,11 @@ def test_without_another_word_values_are_data_only_if_there_are_fifty() -> None:
 def test_different_words_are_different_failures_and_data_is_not(
     counts: dict[str, int], groups: int
 ) -> None:
-    _, found = grouped((), counts)
+    _, assignment = grouped((), counts)
 
-    assert found.ids.keys() == counts.keys()
-    assert len(set(found.ids.values())) == groups
-    assert found.unlisted == frozenset()
+    assert assignment.ids.keys() == counts.keys()
+    assert len(set(assignment.ids.values())) == groups
+    assert assignment.unlisted == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -169,11 +169,11 @@ def test_different_words_are_different_failures_and_data_is_not(
 def test_groups_whose_texts_differ_in_a_word_or_two_are_one_row(
     texts: Sequence[str], rows: Sequence[int]
 ) -> None:
-    _, found = grouped((), keyed(dict.fromkeys(texts, 3)))
+    _, assignment = grouped((), keyed(dict.fromkeys(texts, 3)))
 
-    ids = set(found.ids.values())
+    ids = set(assignment.ids.values())
     assert len(ids) == len(texts)
-    shown = Counter(found.similar.get(group_id, group_id) for group_id in ids)
+    shown = Counter(assignment.similar.get(group_id, group_id) for group_id in ids)
     assert sorted(shown.values(), reverse=True) == rows
     assert shown.keys() <= ids
 
@@ -195,16 +195,16 @@ def test_what_is_shown_and_stored_of_a_group_of_several_texts_has_no_word_that_d
 ) -> None:
     counts = named(sentence, 50)
 
-    table, found = grouped((), counts)
+    table, assignment = grouped((), counts)
 
-    (pattern,) = found.titles.values()
+    (pattern,) = assignment.titles.values()
     assert isinstance(pattern, tuple)
     titles = {hidden(key.removeprefix(ERROR), pattern) for key in counts}
     assert titles == {title}
-    assert not any("vat" in word or "aaa" in word for word in table[0].pattern)
+    assert not any("vat" in part or "aaa" in part for part in table[0].pattern)
 
 
-WORDS = ("user", "order", *(f"n{one}" for one in string.ascii_lowercase), "<id>")
+WORDS = ("user", "order", *(f"n{letter}" for letter in string.ascii_lowercase), "<id>")
 TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
 DAYS = st.lists(st.dictionaries(TEXTS, st.integers(1, 400), max_size=12), min_size=1, max_size=30)
 
@@ -216,22 +216,31 @@ def test_thirty_analyses_of_a_growing_archive_never_change_an_id(
     """Nor do they ever split a family."""
     table: Table = ()
     archive = Counter[str]()
-    known: dict[str, str] = {}
+    earlier_ids: dict[str, str] = {}
     families: list[set[str]] = []
     for day in days:
         archive.update(keyed(day))
-        after, found = grouped(table, archive)
+        after, assignment = grouped(table, archive)
 
-        assert known.items() <= found.ids.items()
-        assert [one.group_id for one in after[: len(table)]] == [one.group_id for one in table]
-        assert grouped(after, archive) == (after, found)
+        assert earlier_ids.items() <= assignment.ids.items()
+        assert ids_of(after[: len(table)]) == ids_of(table)
+        assert grouped(after, archive) == (after, assignment)
+
         oldest = families_of(after)
-        assert all(len({oldest[one] for one in family}) == 1 for family in families)
-        assert found.families == {one: first for one, first in oldest.items() if one != first}
-        table, known = after, dict(found.ids)
-        families = [
-            {one for one in oldest if oldest[one] == first} for first in found.families.values()
-        ]
+        for family in families:
+            assert len({oldest[group_id] for group_id in family}) == 1
+        younger = {group_id: first for group_id, first in oldest.items() if group_id != first}
+        assert assignment.families == younger
+
+        table = after
+        earlier_ids = dict(assignment.ids)
+        families = []
+        for first in assignment.families.values():
+            families.append({group_id for group_id in oldest if oldest[group_id] == first})
+
+
+def ids_of(table: Table) -> list[str]:
+    return [group.group_id for group in table]
 
 
 @given(st.dictionaries(TEXTS, st.integers(1, 400), max_size=40), st.randoms())
@@ -247,22 +256,29 @@ def test_when_words_turn_out_to_be_data_their_groups_stay_and_are_one_family() -
     sentence = "user {} not found today"
     table: Table = ()
     archive: dict[str, int] = {}
-    groups, families, ids = [], [], dict[str, str]()
+    groups = []
+    families = []
+    ids: dict[str, str] = {}
     for users in (4, 9, 10, 30):
         archive |= named(sentence, users)
-        table, found = grouped(table, archive)
-        assert ids.items() <= found.ids.items()
-        ids = dict(found.ids)
+        table, assignment = grouped(table, archive)
+        assert ids.items() <= assignment.ids.items()
+        ids = dict(assignment.ids)
         groups.append(len(set(ids.values())))
-        families.append(len({found.families.get(one, one) for one in ids.values()}))
-    oldest = table[0].group_id
+        families.append(count_families(assignment))
 
+    oldest = table[0].group_id
     assert groups == [4, 9, 9, 9]
     assert families == [4, 9, 1, 1]
     assert {ids[key] for key in [*archive][9:]} == {oldest}
-    assert set(found.families.values()) == {oldest}
-    assert set(found.similar.values()) == {oldest}
-    assert found.titles[oldest] == table[-1].pattern
+    assert set(assignment.families.values()) == {oldest}
+    assert set(assignment.similar.values()) == {oldest}
+    assert assignment.titles[oldest] == table[-1].pattern
+
+
+def count_families(assignment: Grouping) -> int:
+    group_ids = assignment.ids.values()
+    return len({assignment.families.get(group_id, group_id) for group_id in group_ids})
 
 
 def test_two_families_that_turn_out_to_be_one_failure_are_one() -> None:
@@ -270,17 +286,17 @@ def test_two_families_that_turn_out_to_be_one_failure_are_one() -> None:
     table: Table = ()
     families = []
     for number in (49, 50):
-        texts = [
-            f"no VAT rate for {user} in {country}x on that day"
-            for place, country in enumerate(countries[:number], start=5)
-            for user in WORDS_OF_LETTERS[10 * place : 10 * place + 10]
-        ]
+        texts = []
+        for place, country in enumerate(countries[:number], start=5):
+            for user in WORDS_OF_LETTERS[10 * place : 10 * place + 10]:
+                texts.append(f"no VAT rate for {user} in {country}x on that day")
+
         archive = keyed(dict.fromkeys(texts, 1))
-        table, found = grouped(table, archive)
-        families.append(len({found.families.get(one, one) for one in found.ids.values()}))
+        table, assignment = grouped(table, archive)
+        families.append(count_families(assignment))
 
     assert families == [49, 1]
-    assert set(found.families.values()) == {table[0].group_id}
+    assert set(assignment.families.values()) == {table[0].group_id}
 
 
 def coded(kind: str, code: str, order: str) -> str:
@@ -288,16 +304,19 @@ def coded(kind: str, code: str, order: str) -> str:
 
 
 def test_what_a_pattern_captures_stands_for_the_text() -> None:
-    codes, orders = ("stolen", "limit"), ("ab", "cd", "ef")
-    counts = {coded(kind, *one): 2 for kind in "AB" for one in itertools.product(codes, orders)}
+    codes = ("stolen", "limit")
+    orders = ("ab", "cd", "ef")
+    counts = {}
+    for kind, code, order in itertools.product("AB", codes, orders):
+        counts[coded(kind, code, order)] = 2
     counts |= keyed({"code": 1, "order ab refused, code ": 1})
 
-    table, found = grouped((), counts, group_by="[Cc]ode ([a-z]*)")
+    table, assignment = grouped((), counts, group_by="[Cc]ode ([a-z]*)")
 
-    titles = Counter(found.titles.get(group_id) for group_id in found.ids.values())
+    titles = Counter(assignment.titles.get(group_id) for group_id in assignment.ids.values())
     assert titles == {f"{kind} ({code})": 3 for kind in "AB" for code in codes} | {None: 2}
     coded_id = signature_of("", None, "A", "any", "limit").group_id
-    assert found.ids[coded("A", "limit", "ab")] == coded_id
+    assert assignment.ids[coded("A", "limit", "ab")] == coded_id
     assert len(table) == 2
 
 
@@ -305,10 +324,10 @@ def test_smaller_groups_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grouping, "LISTED_GROUPS", 3)
     counts = {"g-1": 5, "g-2": 1, "g-3": 9, "g-4": 2}
 
-    _, found = grouped((), counts)
+    _, assignment = grouped((), counts)
 
-    assert found.ids == {"g-1": "g-1", "g-2": OTHERS, "g-3": "g-3", "g-4": OTHERS}
-    assert found.unlisted == {"g-2", "g-4"}
+    assert assignment.ids == {"g-1": "g-1", "g-2": OTHERS, "g-3": "g-3", "g-4": OTHERS}
+    assert assignment.unlisted == {"g-2", "g-4"}
 
 
 def test_a_full_table_forgets_the_oldest_group_that_nobody_needs(
@@ -316,12 +335,12 @@ def test_a_full_table_forgets_the_oldest_group_that_nobody_needs(
 ) -> None:
     monkeypatch.setattr(grouping, "TABLE_GROUPS", 3)
     table, _ = grouped((), keyed({"a": 4, "b b": 3, "c c c": 2}))
-    kept, seen, unused = (one.group_id for one in table)
+    decided, seen, unused = ids_of(table)
 
-    after, second = grouped(table, keyed({"b b": 1, "d": 9, "f f": 1}), [kept])
+    after, second = grouped(table, keyed({"b b": 1, "d": 9, "f f": 1}), [decided])
 
-    assert [one.group_id for one in after[:2]] == [kept, seen]
-    assert [one.group_id for one in table if one not in after] == [unused]
+    assert ids_of(after[:2]) == [decided, seen]
+    assert [group.group_id for group in table if group not in after] == [unused]
     assert second.ids[f"{ERROR}E: b b"] == seen
     assert second.ids[f"{ERROR}E: d"] == after[2].group_id
     assert second.ids[f"{ERROR}E: f f"] == OTHERS
@@ -330,13 +349,14 @@ def test_a_full_table_forgets_the_oldest_group_that_nobody_needs(
 def test_a_full_table_forgets_no_pattern_of_a_family_that_has_messages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    nine, ten = (named("no VAT rate for {} today", number) for number in (9, 10))
+    nine = named("no VAT rate for {} today", 9)
+    ten = named("no VAT rate for {} today", 10)
     table, before = grouped(grouped((), nine)[0], ten)
     monkeypatch.setattr(grouping, "TABLE_GROUPS", len(table))
 
-    after, found = grouped(table, nine | keyed({"a b": 9}))
+    after, assignment = grouped(table, nine | keyed({"a b": 9}))
 
-    assert found.ids[f"{ERROR}E: a b"] == OTHERS
+    assert assignment.ids[f"{ERROR}E: a b"] == OTHERS
     assert grouped(after, ten)[1].ids == before.ids
 
 
@@ -356,9 +376,9 @@ def test_two_analyses_at_once_end_in_one_table(tmp_path: Path) -> None:
     archive = BusyArchive(str(tmp_path))
     counts = keyed({"a": 1, "b b": 1})
 
-    found = assign_groups(archive, counts, ())
+    assignment = assign_groups(archive, counts, ())
 
-    assert found == assign_groups(LocalArchive(str(tmp_path)), counts, ())
+    assert assignment == assign_groups(LocalArchive(str(tmp_path)), counts, ())
     content = archive.read("groups/table.json") or b""
     assert content.count(b"g-") == 3
     LocalArchive(str(tmp_path)).write("groups/table.json", b"{")
@@ -389,18 +409,18 @@ def test_a_pattern_of_nested_repetitions_takes_linear_time() -> None:
     key = f"{ERROR}E: {'a' * 5_000}!"
 
     check_group_by("((?:a+)+)$")
-    _, found = grouped((), {key: 1}, group_by="((?:a+)+)$")
+    _, assignment = grouped((), {key: 1}, group_by="((?:a+)+)$")
 
-    assert found.titles == {found.ids[key]: f"E ({'a' * 1021})"}
+    assert assignment.titles == {assignment.ids[key]: f"E ({'a' * 1021})"}
 
 
 def test_a_pattern_is_remembered_until_there_is_another_one(tmp_path: Path) -> None:
     archive = LocalArchive(str(tmp_path))
     counts = keyed({"code a": 1, "code b": 1})
 
-    titles = [
-        sorted(map(str, assign_groups(archive, counts, (), group_by).titles.values()))
-        for group_by in (None, "code ([a-z])", None, "")
-    ]
+    titles = []
+    for group_by in (None, "code ([a-z])", None, ""):
+        assignment = assign_groups(archive, counts, (), group_by)
+        titles.append(sorted(map(str, assignment.titles.values())))
 
     assert titles == [[], ["E (a)", "E (b)"], ["E (a)", "E (b)"], []]

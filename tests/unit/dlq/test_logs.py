@@ -121,10 +121,10 @@ LOGGED: dict[str, tuple[object, str, str, str]] = {
 def test_an_exception_has_type_text_and_own_frames(name: str) -> None:
     logged, *expected = LOGGED[name]
 
-    found = logged_error(logged if isinstance(logged, str) else json.dumps(logged))
+    error = logged_error(logged if isinstance(logged, str) else json.dumps(logged))
 
-    assert found is not None
-    assert [found.type, found.message, found.frames] == expected
+    assert error is not None
+    assert [error.type, error.message, error.frames] == expected
 
 
 @pytest.mark.parametrize(
@@ -151,20 +151,20 @@ _PARTS = (JAVA, NODE, PYTHON, DOTNET, GO, RUBY, *_BEGINS)
 def test_frames_are_masked_and_short() -> None:
     frames = f"\n\tat com.shop.A.b(anna@example.com{'x' * 400})" * 5
 
-    found = logged_error(f"ERROR com.shop.NoVat: no VAT{frames}")
+    error = logged_error(f"ERROR com.shop.NoVat: no VAT{frames}")
 
-    assert found is not None
-    assert "anna@" not in found.frames
-    assert 900 < len(found.frames) <= 1024
+    assert error is not None
+    assert "anna@" not in error.frames
+    assert 900 < len(error.frames) <= 1024
 
 
 def test_a_type_that_quotes_a_person_is_masked() -> None:
     record = {"level": "ERROR", "errorType": "No user anna@example.com", "errorMessage": "no rate"}
 
-    found = logged_error(json.dumps(record))
+    error = logged_error(json.dumps(record))
 
-    assert found is not None
-    assert (found.type, found.message) == ("No user ***", "no rate")
+    assert error is not None
+    assert (error.type, error.message) == ("No user ***", "no rate")
 
 
 @given(st.lists(st.sampled_from([*_PARTS, *'{}[]":,0a \n\t']), max_size=30).map("".join))
@@ -173,8 +173,10 @@ def test_no_text_breaks_the_reading(text: str) -> None:
 
 
 _FIRST, _LAST, _OTHER = (f"0000000{n}-0ea4-451a-a703-a558b933e274" for n in (1, 2, 3))
-_R1, _R2 = "11111111-0ea4-451a-a703-a558b933e274", "22222222-0ea4-451a-a703-a558b933e274"
-_START_1, _START_2 = (f"START RequestId: {one} V" for one in (_R1, _R2))
+_R1 = "11111111-0ea4-451a-a703-a558b933e274"
+_R2 = "22222222-0ea4-451a-a703-a558b933e274"
+_START_1 = f"START RequestId: {_R1} V"
+_START_2 = f"START RequestId: {_R2} V"
 _END_1 = f"END RequestId: {_R1}"
 _TRACE = "com.shop.NoVatException: no VAT"
 _TIMED_OUT = f"2026-11-01T03:40:00.123Z {_R1} Task timed out after 3.00 seconds"
@@ -189,10 +191,11 @@ _VALUES = {"ORD-0001": _FIRST, "ORD-0002": _OTHER, "CUST-0001": _FIRST}
 
 def _reasons(*texts: str, start_ms: int = 2000, stream: str = "s") -> dict[str, tuple[str, str]]:
     events = [LogEvent("g", stream, start_ms + n, text) for n, text in enumerate(texts)]
-    found = Matcher(_LETTERS, _VALUES, mask_error).reasons(events)
-    return {
-        name: (one.how, f"{one.error.type}: {one.error.message}") for name, one in found.items()
-    }
+    reasons = {}
+    for name, reason in Matcher(_LETTERS, _VALUES, mask_error).reasons(events).items():
+        reasons[name] = reason.how, f"{reason.error.type}: {reason.error.message}"
+
+    return reasons
 
 
 @pytest.mark.parametrize(
@@ -279,9 +282,10 @@ def test_a_trace_that_comes_seconds_later_or_in_another_stream_is_not_joined(
     lines: tuple[tuple[str, int, str], ...], types: dict[str, str]
 ) -> None:
     events = [LogEvent("g", *line) for line in lines]
-    found = Matcher(_LETTERS, {}, mask_error).reasons(events)
 
-    assert {name: one.error.type for name, one in found.items()} == types
+    reasons = Matcher(_LETTERS, {}, mask_error).reasons(events)
+
+    assert {name: reason.error.type for name, reason in reasons.items()} == types
 
 
 START_MS = 1_793_500_000_000
@@ -403,7 +407,7 @@ def _node(rng: random.Random, batch: list[_Order], attempt: int) -> Lines:
             stack = f"{error[0]}: {error[1]}\n    at rate (/app/tax.js:17:9)\n    at node:x:1:1"
             yield line(50, "failed", err={"type": error[0], "message": error[1], "stack": stack})
 
-    yield from _interleaved(rng, [of_one(one) for one in batch])
+    yield from _interleaved(rng, list(map(of_one, batch)))
 
 
 def _dotnet(rng: random.Random, batch: list[_Order], attempt: int) -> Lines:
@@ -420,7 +424,7 @@ def _dotnet(rng: random.Random, batch: list[_Order], attempt: int) -> Lines:
                 "   at System.Threading.Tasks.Task.Run()"
             )
 
-    yield from _interleaved(rng, [of_one(one) for one in batch])
+    yield from _interleaved(rng, list(map(of_one, batch)))
 
 
 def _interleaved(rng: random.Random, requests: list[Lines]) -> Lines:
@@ -449,7 +453,7 @@ def test_reasons_are_found_in_the_logs_of_four_languages() -> None:
     for index, language in enumerate(languages):
         own = orders[index :: len(languages)]
         for attempt in range(4):
-            due = [one for one in own if len(one.errors) > attempt]
+            due = [order for order in own if len(order.errors) > attempt]
             rng.shuffle(due)
             for start in range(0, len(due), 10):
                 time_ms = START_MS + attempt * 6 * _HOUR_MS + start * 100 + rng.randrange(50)
@@ -457,24 +461,26 @@ def test_reasons_are_found_in_the_logs_of_four_languages() -> None:
                 texts = language(rng, due[start : start + 10], attempt)
                 for number, text in enumerate(texts):
                     events.append(LogEvent("/shop/orders", stream, time_ms + number, text))
+
     events.sort(key=lambda event: event.time_ms)
     events = [event for event in events if rng.random() >= 0.02]
-    dead = {one.copies[0]: one for one in orders if one.is_dead}
+
+    dead = {order.copies[0]: order for order in orders if order.is_dead}
     end_ms = START_MS + 24 * _HOUR_MS
-    letters = {
-        name: DeadLetter((name, one.copies[-1]), START_MS, end_ms) for name, one in dead.items()
-    }
+    letters = {}
     owners: defaultdict[str, set[str]] = defaultdict(set)
-    for name, one in dead.items():
-        for value in TOKEN.findall(one.body):
+    for name, order in dead.items():
+        letters[name] = DeadLetter((name, order.copies[-1]), START_MS, end_ms)
+        for value in TOKEN.findall(order.body):
             owners[value].add(name)
     values = {value: min(names) for value, names in owners.items() if len(names) == 1}
 
-    found = Matcher(letters, values, mask_error).reasons(events)
+    reasons = Matcher(letters, values, mask_error).reasons(events)
 
-    raised = {
-        name: (one.error.type.rpartition(".")[2], one.error.message) for name, one in found.items()
-    }
-    assert sum(raised.get(name) == one.errors[-1] for name, one in dead.items()) >= 0.95 * failures
+    raised = {}
+    for name, reason in reasons.items():
+        raised[name] = reason.error.type.rpartition(".")[2], reason.error.message
+    right = [name for name, order in dead.items() if raised.get(name) == order.errors[-1]]
+    assert len(right) >= 0.95 * failures
     assert [name for name, error in raised.items() if error not in dead[name].errors] == []
-    assert {one.how for one in found.values()} == {"id", "value", "request"}
+    assert {reason.how for reason in reasons.values()} == {"id", "value", "request"}

@@ -35,12 +35,14 @@ def arrivals(
     began = clock.time()
     limiter = RateLimiter(window, clock.time)
     arrived: list[tuple[float, int]] = []
+
     while left:
         chunk = min(left, CHUNK_MESSAGES)
         left -= chunk
         calls: list[tuple[float, int]] = []
         while chunk or calls:
-            messages, now = min(chunk, limiter.call_messages), clock.time()
+            now = clock.time()
+            messages = min(chunk, limiter.call_messages)
             may_begin = chunk and len(calls) < CONCURRENT_CALLS
             begins_at = now + limiter.seconds_until(messages) if may_begin else math.inf
             if calls and calls[0][0] <= begins_at:
@@ -48,7 +50,9 @@ def arrivals(
                 clock.advance(ends_at - now)
                 limiter.release(messages)
                 continue
-            clock.advance(begins_at - now + 1e-6 * (begins_at > now))
+
+            if begins_at > now:
+                clock.advance(begins_at - now + 1e-6)
             assert limiter.acquire(messages) <= 0
             seconds = random.choice(call_seconds)
             arrived.append((clock.time() - began + random.uniform(0, seconds), messages))

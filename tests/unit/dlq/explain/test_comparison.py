@@ -30,14 +30,16 @@ class SampledGroups:
         self, name: str, *bodies: Any, population: int = 0, by_shape: bool = False
     ) -> SampledGroup:
         places = np.arange(len(self.bodies), len(self.bodies) + len(bodies))
-        self.bodies += [json.dumps(one) for one in bodies]
+        self.bodies += [json.dumps(message_body) for message_body in bodies]
         group = SampledGroup(name, places, population or len(bodies), by_shape)
         self.groups.append(group)
         return group
 
     def comparisons(self) -> Comparisons:
-        shapes = np.unique([shape_of(one).key for one in self.bodies], return_inverse=True)[1]
-        table = feature_table(pa.array([features_of(one, len(one), (), {}) for one in self.bodies]))
+        keys = [shape_of(text).key for text in self.bodies]
+        features = [features_of(text, len(text), (), {}) for text in self.bodies]
+        shapes = np.unique(keys, return_inverse=True)[1]
+        table = feature_table(pa.array(features))
         sample = SampledMessages(table, self.groups, shapes.astype(np.int64), np.zeros(len(shapes)))
         return Comparisons(sample)
 
@@ -84,10 +86,11 @@ def test_shapes_have_the_same_proportions_as_in_the_group(world: SampledGroups) 
 
     assert alike is not None
     weights = dict(zip(alike.messages, alike.weights, strict=True))
-    first, second = others.messages[:10], others.messages[10:]
     total = sum(weights.values())
-    assert sum(weights[one] for one in first) / total == pytest.approx(0.9)
-    assert sum(weights[one] for one in second) / total == pytest.approx(0.1)
+    first = sum(weights[number] for number in others.messages[:10])
+    second = sum(weights[number] for number in others.messages[10:])
+    assert first / total == pytest.approx(0.9)
+    assert second / total == pytest.approx(0.1)
     # A few messages that stand for most of the weight are less informative than as many equal ones.
     assert alike.effective < 20
 

@@ -1,6 +1,7 @@
 """Small archives of which a human knows the differences; faults that nobody recorded."""
 
 import hashlib
+import itertools
 import json
 import random
 from collections import Counter, defaultdict
@@ -48,33 +49,38 @@ def searched(
     letters: Sequence[Letter], masks: Masks | None = None, each_stands_for: int = 1
 ) -> list[SearchedGroup]:
     """Group the letters and look for each group's differences, the largest group first."""
-    rows = [_row(place, one) for place, one in enumerate(letters)]
+    rows = [_row(place, letter) for place, letter in enumerate(letters)]
     rows.sort(key=lambda row: (row["group_id"], row["chance"]))
-    of_group = defaultdict(list)
+    rows_by_group = defaultdict(list)
     for row in rows:
-        of_group[row["group_id"]].append(row)
-    counts = {group_id: len(members) * each_stands_for for group_id, members in of_group.items()}
+        rows_by_group[row["group_id"]].append(row)
+
+    counts = {}
+    for group_id, members in rows_by_group.items():
+        counts[group_id] = len(members) * each_stands_for
+
     table = pa.Table.from_pylist(rows)
-    place = table.column_names.index("failed_at")
-    schema = table.schema.set(place, pa.field("failed_at", pa.float64()))
+    column = table.column_names.index("failed_at")
+    schema = table.schema.set(column, pa.field("failed_at", pa.float64()))
     differences = differences_among(table.cast(schema), counts, masks or Masks())
-    return [
-        SearchedGroup(
-            members[0]["title"],
-            tuple(row["place"] for row in members),
-            differences.get(group_id, ()),
-        )
-        for group_id, members in sorted(of_group.items(), key=lambda pair: -len(pair[1]))
-    ]
+
+    groups = []
+    for group_id, members in rows_by_group.items():
+        places = tuple(row["place"] for row in members)
+        group = SearchedGroup(members[0]["title"], places, differences.get(group_id, ()))
+        groups.append(group)
+
+    return sorted(groups, key=lambda group: -len(group.members))
 
 
 def _row(place: int, letter: Letter) -> dict[str, Any]:
     body = letter.body if isinstance(letter.body, str) else json.dumps(letter.body)
     signature = signature_of(body, letter.reason, letter.error_type, None)
-    attributes = [
-        (name, {"data_type": "String", "string_value": text, "binary_value": None})
-        for name, text in (letter.attributes or {}).items()
-    ]
+    attributes = []
+    for name, text in (letter.attributes or {}).items():
+        value = {"data_type": "String", "string_value": text, "binary_value": None}
+        attributes.append((name, value))
+
     return {
         "group_id": signature.group_id,
         "chance": hashlib.sha256(str(place).encode()).hexdigest(),
@@ -89,54 +95,67 @@ def _row(place: int, letter: Letter) -> dict[str, Any]:
 
 def orders(count: int, chance: random.Random, **own: Any) -> list[dict[str, Any]]:
     """Orders with an unique id, a skewed tenant and a few kinds of payment."""
-    return [
-        {
+    made = []
+    for number in range(count):
+        order = {
             "id": f"{chance.getrandbits(64):016x}",
             "tenant": chance.choices(("acme", "initech", "globex"), (70, 20, 10))[0],
-            "payment": {"provider": chance.choice(("visa", "paypal")), "cents": n * 37 + 5},
+            "payment": {"provider": chance.choice(("visa", "paypal")), "cents": number * 37 + 5},
             **own,
         }
-        for n in range(count)
-    ]
+        made.append(order)
+
+    return made
 
 
 def first_claims(letters: list[Letter], masks: Masks | None = None) -> dict[str, str]:
     """By the title of each group its first difference."""
-    return {
-        group.title: format_predicate(group.differences[0]) if group.differences else ""
-        for group in searched(letters, masks)
-    }
+    claims = {}
+    for group in searched(letters, masks):
+        claims[group.title] = format_predicate(group.differences[0]) if group.differences else ""
+
+    return claims
 
 
 def format_synonyms(difference: Difference) -> str:
-    return ", ".join(format_predicate(one) for part in difference.parts for one in part.synonyms)
+    synonyms = [synonym for part in difference.parts for synonym in part.synonyms]
+    return ", ".join(map(format_predicate, synonyms))
 
 
 def group_a(
     letters: list[Letter], masks: Masks | None = None, each_stands_for: int = 1
 ) -> SearchedGroup:
     """The group with the error A."""
-    return next(one for one in searched(letters, masks, each_stands_for) if one.title == "A")
+    groups = searched(letters, masks, each_stands_for)
+    return next(group for group in groups if group.title == "A")
 
 
 def failed(orders_failed: list[dict[str, Any]], error: str | None = "A") -> list[Letter]:
-    return [Letter(one, error_type=error) for one in orders_failed]
+    return [Letter(order, error_type=error) for order in orders_failed]
 
 
 def without_tenant(count: int, chance: random.Random) -> list[dict[str, Any]]:
-    return [{k: v for k, v in one.items() if k != "tenant"} for one in orders(count, chance)]
+    bodies = orders(count, chance)
+    for body in bodies:
+        del body["tenant"]
+
+    return bodies
 
 
-def noted(one: dict[str, Any], bits: int) -> Letter:
-    return Letter({**one, "note": f"{random.Random(one['id']).getrandbits(bits):x}"})
+def noted(order: dict[str, Any], bits: int) -> Letter:
+    note = f"{random.Random(order['id']).getrandbits(bits):x}"
+    return Letter({**order, "note": note})
 
 
 CAUSES: dict[str, tuple[Callable[[dict[str, Any]], Letter], ...]] = {
-    "body.payment = n/a": (lambda one: Letter({**one, "payment": "n/a"}), Letter),
-    "body_bytes = 2,048 to 4,095": (lambda one: noted(one, 8000), lambda one: noted(one, 400)),
+    "body.payment = n/a": (lambda order: Letter({**order, "payment": "n/a"}), Letter),
+    "body_bytes = 2,048 to 4,095": (
+        lambda order: noted(order, 8000),
+        lambda order: noted(order, 400),
+    ),
     "attribute.schema = 4": (
-        lambda one: Letter(one, {"schema": "4"}),
-        lambda one: Letter(one, {"schema": "3"}),
+        lambda order: Letter(order, {"schema": "4"}),
+        lambda order: Letter(order, {"schema": "3"}),
     ),
 }
 
@@ -145,8 +164,8 @@ CAUSES: dict[str, tuple[Callable[[dict[str, Any]], Letter], ...]] = {
 def test_a_type_a_size_and_an_attribute_are_differences(claim: str) -> None:
     chance = random.Random(3)
     bad, fine = CAUSES[claim]
-    letters = [replace(bad(one), error_type="A") for one in orders(40, chance)]
-    letters += [replace(fine(one), error_type="B") for one in orders(200, chance)]
+    letters = [replace(bad(order), error_type="A") for order in orders(40, chance)]
+    letters += [replace(fine(order), error_type="B") for order in orders(200, chance)]
 
     assert first_claims(letters)["A"] == claim
 
@@ -180,10 +199,8 @@ def test_an_error_of_one_kind_of_message_is_compared_with_this_kind() -> None:
 @pytest.mark.parametrize(
     ("bad", "groups", "difference"),
     [
-        *(
-            (partial(without_tenant, 60), groups, "body.tenant is missing")
-            for groups in ("BCD", "BCDEFG")
-        ),
+        (partial(without_tenant, 60), "BCD", "body.tenant is missing"),
+        (partial(without_tenant, 60), "BCDEFG", "body.tenant is missing"),
         # What is usual is none either because one large group has another value.
         (partial(orders, 600, tenant="hooli"), "BCD", "body.tenant = hooli"),
     ],
@@ -208,18 +225,24 @@ def random_splits(seed: int) -> list[Letter]:
         skew = chance.choice((0, 1, 2))
         name = "".join(chance.choices(ascii_lowercase, k=8))
         fields[name] = values, [1 / (1 + n) ** skew for n in range(len(values))]
+
     sizes = {"A": chance.randint(10, 40), "B": chance.randint(10, 40), "C": chance.randint(20, 300)}
-    return [
-        Letter({name: chance.choices(*of)[0] for name, of in fields.items()}, error_type=error)
-        for error, count in sizes.items()
-        for _ in range(count)
-    ]
+    letters = []
+    for error, count in sizes.items():
+        for _ in range(count):
+            body = {}
+            for name, (values, weights) in fields.items():
+                body[name] = chance.choices(values, weights)[0]
+            letters.append(Letter(body, error_type=error))
+
+    return letters
 
 
 def test_small_groups_of_random_messages_have_no_difference() -> None:
-    reports = [searched(random_splits(seed)) for seed in range(60)]
+    for seed in range(60):
+        groups = searched(random_splits(seed))
 
-    assert not any(group.differences for one in reports for group in one)
+        assert not any(group.differences for group in groups), seed
 
 
 @pytest.mark.parametrize("seed", [233, 248])
@@ -233,14 +256,18 @@ def test_of_many_random_fields_none_is_a_difference(seed: int) -> None:
 
 
 def differences_of_a(letters: list[Letter], each_stands_for: int = 1) -> list[str]:
-    return [format_predicate(one) for one in group_a(letters, None, each_stands_for).differences]
+    return list(map(format_predicate, group_a(letters, None, each_stands_for).differences))
 
 
 def test_what_an_earlier_difference_explains_is_no_further_one() -> None:
     def of_tenants(hooli: int) -> list[dict[str, Any]]:
-        tenants = ["hooli" if n % 10 < hooli else "acme" for n in range(300)]
-        fast = [n % 7 < (5 if one == "hooli" else 2) for n, one in enumerate(tenants)]
-        return [{"tenant": one, "fast": yes} for one, yes in zip(tenants, fast, strict=True)]
+        bodies = []
+        for n in range(300):
+            is_hooli = n % 10 < hooli
+            is_fast = n % 7 < (5 if is_hooli else 2)
+            bodies.append({"tenant": "hooli" if is_hooli else "acme", "fast": is_fast})
+
+        return bodies
 
     letters = failed(of_tenants(9)) + failed(of_tenants(1), "B")
 
@@ -259,17 +286,15 @@ def test_few_messages_are_few_however_many_they_stand_for(
 
 def test_a_present_field_is_not_a_difference_of_a_group_whose_title_lists_its_fields() -> None:
     chance = random.Random(15)
-    letters = [Letter(one) for one in without_tenant(60, chance) + orders(100, chance)]
-    letters += [Letter({**one, "gift": True}) for one in orders(100, chance)]
+    letters = [Letter(order) for order in without_tenant(60, chance) + orders(100, chance)]
+    letters += [Letter(order) for order in orders(100, chance, gift=True)]
 
-    found = [
-        format_predicate(difference)
-        for group in searched(letters)
-        for difference in group.differences
-    ]
+    claims: list[str] = []
+    for group in searched(letters):
+        claims += map(format_predicate, group.differences)
 
-    assert "body.tenant is missing" in found
-    assert not any("present" in one for one in found)
+    assert "body.tenant is missing" in claims
+    assert not any("present" in claim for claim in claims)
 
 
 def test_a_name_stands_for_the_other_fields_that_hold_the_same() -> None:
@@ -284,7 +309,7 @@ def test_a_name_stands_for_the_other_fields_that_hold_the_same() -> None:
 
     assert format_predicate(group.differences[0]) == "body.owner.login = hooli"
     fields = [part.field for difference in group.differences for part in difference.parts]
-    assert not any("number" in one or "link" in one for one in fields)
+    assert not any("number" in field or "link" in field for field in fields)
     assert format_synonyms(group.differences[0]) == (
         "body.number = 4711, body.owner.number = 4711, body.owner.link = https://x.test/hooli"
     )
@@ -300,10 +325,11 @@ def test_what_holds_for_the_same_messages_and_no_more_stands_beside_a_difference
     chance = random.Random(9)
 
     def of_tenant(count: int, name: str, error: str, *plans: str) -> list[Letter]:
-        return [
-            Letter({**one, "tenant": name}, {"plan": plans[n % len(plans)]}, error)
-            for n, one in enumerate(orders(count, chance))
-        ]
+        letters = []
+        for n, order in enumerate(orders(count, chance, tenant=name)):
+            letters.append(Letter(order, {"plan": plans[n % len(plans)]}, error))
+
+        return letters
 
     letters = of_tenant(60, "hooli", "A", "gold") + of_tenant(25, "hooli", "B", "gold")
 
@@ -316,14 +342,15 @@ def test_what_holds_for_the_same_messages_and_no_more_stands_beside_a_difference
 def test_synonyms_are_few_and_none_is_inside_another() -> None:
     chance = random.Random(11)
     extra = {"refund": {f"part_{n}": {"cents": n, "of": [n]} for n in range(40)}, "a": 1, "b": 2}
-    bad = [{**one, **extra, "c": {"d": 3}} for one in orders(60, chance)]
+    bad = orders(60, chance, **extra, c={"d": 3})
 
     (difference, *_) = group_a(failed(bad) + failed(orders(300, chance), "B")).differences
 
     (part,) = difference.parts
-    fields = [part.field, *(one.field for one in part.synonyms)]
+    fields = [part.field, *(synonym.field for synonym in part.synonyms)]
     assert len(fields) == 1 + CORRELATED
-    assert not any(one != other and one.startswith(other) for one in fields for other in fields)
+    for outer, inner in itertools.permutations(fields, 2):
+        assert not inner.startswith(outer)
 
 
 def test_what_the_shape_may_have_brought_along_comes_after_what_varies() -> None:
@@ -333,11 +360,11 @@ def test_what_the_shape_may_have_brought_along_comes_after_what_varies() -> None
     def kinds(count: int, kind: str, **own: Any) -> list[Letter]:
         fields = {f"{kind}{letter}": chance.random() for letter in "abcdef"}
         tenants = chance.choices(("acme", "hooli"), (75, 25), k=count)
-        return [Letter({**fields, "tenant": one, **own}) for one in tenants]
+        return [Letter({**fields, "tenant": tenant, **own}) for tenant in tenants]
 
     bad = kinds(100, "x", tenant="hooli", comment="Fine!")
-    said = ["Fine!", "Fine!", *(f"Number {n % 6}" for n in range(38))]
-    others = [kinds(1, "y", comment=text)[0] for text in said]
+    comments = ["Fine!", "Fine!", *(f"Number {n % 6}" for n in range(38))]
+    others = [kinds(1, "y", comment=comment)[0] for comment in comments]
 
     groups = searched([*bad, *kinds(300, "z"), *others])
 
@@ -361,13 +388,15 @@ def test_two_conditions_that_only_together_go_with_an_error_are_one_difference()
     chance = random.Random(17)
 
     def clients(count: int) -> list[dict[str, Any]]:
-        return [
-            {**one, "country": chance.choice(("HR", "DE", "FR")), "version": chance.choice("678")}
-            for one in orders(count, chance)
-        ]
+        bodies = orders(count, chance)
+        for body in bodies:
+            body["country"] = chance.choice(("HR", "DE", "FR"))
+            body["version"] = chance.choice("678")
 
-    both = [{**one, "country": "HR", "version": "7"} for one in orders(150, chance)]
-    fine = [one for one in clients(900) if (one["country"], one["version"]) != ("HR", "7")]
+        return bodies
+
+    both = orders(150, chance, country="HR", version="7")
+    fine = [body for body in clients(900) if (body["country"], body["version"]) != ("HR", "7")]
 
     (difference, *_) = group_a(failed(both + clients(30)) + failed(fine, "B")).differences
 
@@ -453,22 +482,27 @@ MOST = 0.5
 CLAIMS = {fault.name: fault.claims for fault in FAULTS}
 
 
-def struck_most(found: SearchedGroup, letters: list[Delivery]) -> str:
+def struck_most(group: SearchedGroup, letters: list[Delivery]) -> str:
     """The fault that struck most of a group and enough of it to be seen, else nothing."""
-    faults = Counter(letters[place].fault for place in found.members)
+    faults = Counter(letters[place].fault for place in group.members)
     name, count = faults.most_common(1)[0]
-    return name if count >= max(ENOUGH, MOST * len(found.members)) else ""
+    return name if count >= max(ENOUGH, MOST * len(group.members)) else ""
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_first_difference_names_the_cause(seed: int) -> None:
     letters = dead_letters(seed, healthy=600, faults=FAULTS, of_each=45)
+    groups = searched([Letter(letter.body, letter.attributes) for letter in letters])
+
     seen = set()
-    for found in searched([Letter(one.body, one.attributes) for one in letters]):
-        if fault := struck_most(found, letters):
-            seen.add(fault)
-            first = format_predicate(found.differences[0]) if found.differences else "nothing"
-            assert first in CLAIMS[fault], (fault, found.title)
+    for group in groups:
+        fault = struck_most(group, letters)
+        if not fault:
+            continue
+        seen.add(fault)
+        claim = format_predicate(group.differences[0]) if group.differences else "nothing"
+        assert claim in CLAIMS[fault], (fault, group.title)
+
     assert len(seen) >= len(CLAIMS) - 1
 
 
@@ -476,14 +510,17 @@ def test_the_first_difference_names_the_cause(seed: int) -> None:
 def test_a_random_split_shows_no_difference(seed: int, split: str) -> None:
     chance = random.Random(seed)
     letters = []
-    for one in dead_letters(seed, healthy=700):
+    weights = (70, 20, 8, 2) if split == "skewed" else (1, 1, 0, 0)
+    for delivery in dead_letters(seed, healthy=700):
+        letter = Letter(delivery.body, delivery.attributes)
         if split == "reason":
             reason = chance.choice(("attempts_exhausted", "too_old"))
-            letters.append(Letter(one.body, one.attributes, reason=reason))
+            letters.append(replace(letter, reason=reason))
         else:
-            error = chance.choices("ABCD", (70, 20, 8, 2) if split == "skewed" else (1, 1, 0, 0))
-            letters.append(Letter(one.body, one.attributes, error_type=error[0]))
-    assert [found for found in searched(letters) if found.differences] == []
+            [error] = chance.choices("ABCD", weights)
+            letters.append(replace(letter, error_type=error))
+
+    assert [group for group in searched(letters) if group.differences] == []
 
 
 def shop_order(chance: random.Random, optional: float) -> dict[str, Any]:

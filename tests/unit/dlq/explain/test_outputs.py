@@ -27,18 +27,19 @@ from tests.support.incident import incident_findings
 
 
 def test_a_group_has_the_same_fields_everywhere() -> None:
-    names = [one.name for one in fields(GroupFinding)]
+    names = [field.name for field in fields(GroupFinding)]
 
     (group,) = json.loads(summary_json(some_findings(a_group())))["groups"]
 
     assert GROUPS_SCHEMA.names == names == list(group)
-    assert list(group["differences"][0]) == [one.name for one in fields(Difference)]
+    assert list(group["differences"][0]) == [field.name for field in fields(Difference)]
 
 
 def test_the_summary_says_everything_of_the_whole() -> None:
     summary = json.loads(summary_json(incident_findings()))
 
-    assert set(summary) == {*(one.name for one in fields(Findings)), "signature", "statuses"}
+    names = {field.name for field in fields(Findings)}
+    assert set(summary) == names | {"signature", "statuses"}
     assert summary["signature"] == "v1"
     assert summary["analyzed_at"] == "2025-11-20T10:30:00+00:00"
 
@@ -57,9 +58,8 @@ def test_parquet_and_summary_hold_the_same_groups() -> None:
         assert dict(row["reasons"]) == group["reasons"]
         assert dict(row["sources"]) == group["sources"]
         assert row["last_parked_at"].isoformat() == group["last_parked_at"]
-        assert [dict(one["attributes"]) for one in row["samples"]] == [
-            one["attributes"] for one in group["samples"]
-        ]
+        for row_sample, sample in zip(row["samples"], group["samples"], strict=True):
+            assert dict(row_sample["attributes"]) == sample["attributes"]
 
 
 def test_a_note_says_how_many_what_sets_them_apart_and_how_to_select_them() -> None:

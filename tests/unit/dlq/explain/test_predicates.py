@@ -1,5 +1,6 @@
 """Features and predicates, for how many messages they hold, and the G-test of two shares."""
 
+import itertools
 import json
 from collections import Counter
 from typing import Any
@@ -34,7 +35,7 @@ BODIES = (
 
 def predicates_of(bodies: tuple[Any, ...]) -> tuple[FeatureTable, Counts]:
     """Predicates about three copies of each body, so that no value is dropped; their counts."""
-    texts = [json.dumps(one) for one in bodies for _ in range(3)]
+    texts = [json.dumps(body) for body in bodies for _ in range(3)]
     table = feature_table(pa.array([features_of(text, 9, (), {}) for text in texts]))
     return table, table.counts(np.arange(len(texts)), np.ones(len(texts)))
 
@@ -42,11 +43,12 @@ def predicates_of(bodies: tuple[Any, ...]) -> tuple[FeatureTable, Counts]:
 def counts_of(bodies: tuple[Any, ...]) -> dict[tuple[str, str], tuple[float, float]]:
     """For how many bodies each predicate holds, and to how many it applies."""
     table, counts = predicates_of(bodies)
-    return {
-        (path_text(path), tag): (counts.holds[number] / 3, counts.applies[number] / 3)
-        for number in np.flatnonzero(table.is_predicate)
-        for path, tag in [table.predicate(int(number))]
-    }
+    shares = {}
+    for number in np.flatnonzero(table.is_predicate):
+        path, tag = table.predicate(int(number))
+        shares[path_text(path), tag] = counts.holds[number] / 3, counts.applies[number] / 3
+
+    return shares
 
 
 @pytest.mark.parametrize(
@@ -77,10 +79,10 @@ def test_nothing_is_missing_in_an_object_that_was_not_read() -> None:
     keys = [f"key{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(395)]
     wide = {**dict.fromkeys(keys, "x"), "address": {f"in{chr(97 + n)}": 1 for n in range(20)}}
 
-    found = counts_of((wide, {"address": {"ina": 1}}))
+    counts = counts_of((wide, {"address": {"ina": 1}}))
 
-    assert found["body.address.ina", MISSING] == (0, 1)
-    assert found["body.address.ina", PRESENT] == (1, 1)
+    assert counts["body.address.ina", MISSING] == (0, 1)
+    assert counts["body.address.ina", PRESENT] == (1, 1)
 
 
 scalars = st.none() | st.booleans() | st.integers(-9, 9) | st.sampled_from(["", "a", "b"])
@@ -93,7 +95,8 @@ def test_what_is_counted_is_what_the_holders_are(bodies: tuple[Any, ...]) -> Non
 
     assert len(counts.holds) == len(counts.applies) == len(table.is_predicate)
     for number in map(int, np.flatnonzero(table.is_predicate)):
-        holders, candidates = table.holds(number), table.applies(number)
+        holders = table.holds(number)
+        candidates = table.applies(number)
         assert holders.sum() == counts.holds[number], table.predicate(number)
         assert not (holders & ~candidates).any(), table.predicate(number)
         assert candidates.sum() == counts.applies[number], table.predicate(number)
@@ -101,8 +104,8 @@ def test_what_is_counted_is_what_the_holders_are(bodies: tuple[Any, ...]) -> Non
 
 def test_a_field_in_an_object_can_be_present_or_missing_and_a_body_cannot() -> None:
     for tag in (PRESENT, MISSING):
-        found = counts_of(({"a": {"b": 1}}, {"a": {}}))
-        assert {path for path, own in found if own == tag} == {"body.a", "body.a.b"}
+        counts = counts_of(({"a": {"b": 1}}, {"a": {}}))
+        assert {path for path, own in counts if own == tag} == {"body.a", "body.a.b"}
 
 
 PATHS = ("body", "body\x1fa", "body\x1fa\x1fb", "body\x1fc\x1d", "body\x1fc")
@@ -118,10 +121,15 @@ MESSAGES = st.lists(
 def test_what_is_not_rare_is_counted_and_keeps_its_holders(
     messages: list[list[tuple[str, str]]],
 ) -> None:
-    texts = [NEWLINE.join(f"{path}{TAG}{tag}" for path, tag in one) for one in messages]
+    texts = []
+    for message in messages:
+        texts.append(NEWLINE.join(f"{path}{TAG}{tag}" for path, tag in message))
     table = feature_table(pa.array(texts))
-    counted = Counter(feature for one in messages for feature in one)
-    expected = {one: n for one, n in counted.items() if one[1][0] not in "=~" or n >= 3}
+
+    expected = {}
+    for (path, tag), count in Counter(itertools.chain(*messages)).items():
+        if tag[0] not in "=~" or count >= 3:
+            expected[path, tag] = count
 
     features = [(table.paths[table.field[i]], tag) for i, tag in enumerate(table.tags)]
     counts = table.counts(np.arange(table.messages), np.ones(table.messages)).holds
@@ -129,9 +137,8 @@ def test_what_is_not_rare_is_counted_and_keeps_its_holders(
     assert table.messages == len(messages)
     assert dict(zip(features, counts.astype(int).tolist(), strict=False)) == expected
     for number, feature in enumerate(features):
-        assert table.holders.of(np.array([number]))[0].tolist() == [
-            place for place, one in enumerate(messages) if feature in one
-        ]
+        places = [place for place, message in enumerate(messages) if feature in message]
+        assert table.holders.of(np.array([number]))[0].tolist() == places
 
 
 @given(st.lists(st.integers(1, 60), min_size=4, max_size=4))
@@ -140,8 +147,9 @@ def test_evidence_is_half_of_g(cells: list[int]) -> None:
     seen = np.array(cells, np.float64).reshape(2, 2)
     counts = seen.sum(axis=1)
     expected = np.outer(counts, seen.sum(axis=0)) / seen.sum()
-    (first, second), (count_1, count_2) = np.split(seen[:, 0] / counts, 2), np.split(counts, 2)
+    first, second = np.split(seen[:, 0] / counts, 2)
+    count_1, count_2 = np.split(counts, 2)
 
-    found = evidence(first, count_1, second, count_2)[0]
+    half_of_g = evidence(first, count_1, second, count_2)[0]
 
-    assert found == pytest.approx((seen * np.log(seen / expected)).sum(), abs=1e-9)
+    assert half_of_g == pytest.approx((seen * np.log(seen / expected)).sum(), abs=1e-9)

@@ -123,32 +123,32 @@ def test_no_cut_of_an_error_changes_its_group(words: list[str], source: str, pla
         is_back=True,
         in_step=True,
     )
-    arrived = (ReplayContext.from_json(one.to_json()).error for one in (slim, full))
+    arrived = (ReplayContext.from_json(sent.to_json()).error for sent in (slim, full))
     errors = [error, *filter(None, arrived)]
 
     assert len(errors) == 3
-    signatures = [
-        signature_of("", None, one.type, one.message, error_place=one.place) for one in errors
-    ]
+    signatures = []
+    for cut in errors:
+        signatures.append(signature_of("", None, cut.type, cut.message, error_place=cut.place))
     assert len({signature.key for signature in signatures}) == 1
     assert all(place in signature.text for signature in signatures)
 
 
 def test_where_it_failed_is_a_part_of_what_failed() -> None:
     places = ("com.shop.Tax#rate", "com.shop.Mail#send", None)
-    bare = [signature_of("", None, "NullPointerException", "", error_place=one) for one in places]
-    texts = [signature_of("", None, "TypeError", "x is null", error_place=one) for one in places]
-    coded = {signature_of("", None, "E", "", "slow", error_place=one).key for one in places}
+    bare = [signature_of("", None, "NullPointerException", "", error_place=at) for at in places]
+    texts = [signature_of("", None, "TypeError", "x is null", error_place=at) for at in places]
+    coded = {signature_of("", None, "E", "", "slow", error_place=at).key for at in places}
 
-    assert [one.text for one in bare] == [
+    assert [signature.text for signature in bare] == [
         "NullPointerException: at com.shop.Tax#rate",
         "NullPointerException: at com.shop.Mail#send",
         "NullPointerException",
     ]
     assert texts[0].text == "TypeError: x is null at com.shop.Tax#rate"
-    assert len({one.key for one in (*bare, *texts)}) == 6
+    assert len({signature.key for signature in bare + texts}) == 6
     assert len(coded) == 1
-    _, grouping = grouped((), {one.group_key: 90 for one in (*bare, *texts)})
+    _, grouping = grouped((), {signature.group_key: 90 for signature in bare + texts})
     assert len(set(grouping.ids.values())) == 6
 
 
@@ -171,7 +171,10 @@ def test_of_a_logged_error_the_place_is_that_of_the_first_own_frame() -> None:
 def test_whether_an_id_has_a_letter_is_chance() -> None:
     ids = ("12345678", "1234567a", "0x1f", "17")
 
-    keys = {signature_of("", None, "LeaseLost", f"lease {one} expired").group_key for one in ids}
+    keys = set()
+    for lease_id in ids:
+        signature = signature_of("", None, "LeaseLost", f"lease {lease_id} expired")
+        keys.add(signature.group_key)
 
     assert len(keys) == 1
 
@@ -185,11 +188,11 @@ def test_a_code_is_the_failure_whatever_the_text_says() -> None:
         signature_of("", None, "shop.Refused", "limit"),
         signature_of("", None, "shop.Refused (limit)", None),
     ]
-    _, grouping = grouped((), Counter(one.group_key for one in [*of_one, *others]))
+    _, grouping = grouped((), Counter(signature.group_key for signature in of_one + others))
 
-    assert {grouping.ids[one.group_key] for one in of_one} == {of_one[0].group_id}
+    assert {grouping.ids[signature.group_key] for signature in of_one} == {of_one[0].group_id}
     assert len(set(grouping.ids.values())) == 5
-    assert {one.text for one in of_one} == {"shop.Refused (limit)"}
+    assert {signature.text for signature in of_one} == {"shop.Refused (limit)"}
 
 
 @pytest.mark.parametrize(("error_type", "message"), [(" ", " "), (" ", None), ("\x00", "\n")])
@@ -309,11 +312,10 @@ def varied(value: Any, chance: random.Random) -> Any:
     """The same message as it would be on another day: other values, other order of keys."""
     match value:
         case dict():
-            names = chance.sample([*value], len(value))
-            return {
-                name: value[name] if name == "type" else varied(value[name], chance)
-                for name in names
-            }
+            other = {}
+            for name in chance.sample([*value], len(value)):
+                other[name] = value[name] if name == "type" else varied(value[name], chance)
+            return other
         case list():
             return [varied(value[0], chance)] * chance.randint(1, 4)
         case str():

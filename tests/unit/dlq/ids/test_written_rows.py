@@ -55,6 +55,7 @@ def read_by_a_task(archive: MemoryArchive, dispositions: frozenset[str]) -> list
         "position": pa.int64(),
         TASK: pa.int32(),
     }
+
     work = MessageReader(
         archive=archive,
         proof=None,
@@ -65,6 +66,7 @@ def read_by_a_task(archive: MemoryArchive, dispositions: frozenset[str]) -> list
         schema=pa.schema(types),
     )
     listed = pa.RecordBatch.from_pylist(values_of(parts_of(archive, FOLDER)), schema=PARTS)
+
     rows = list[dict[str, Any]]()
     for batch in work.read([listed]):
         rows += batch.to_pylist()
