@@ -145,7 +145,7 @@ def test_batch_ends_as_it_is_stored(name: str) -> None:
             delay = "" if entry.delay_seconds is None else f", delayed by {entry.delay_seconds} s"
             lines.append(f"sent to {queue.url.rpartition('/')[2]}{delay}: {entry.body}")
             for attribute_name, attribute in entry.attributes.items():
-                lines.append(f"  {attribute_name}: {attribute.value}")
+                lines.append(f"  {attribute_name}: {attribute.value!s}")
 
     for message_id, seconds in queues[1].visibility:
         lines.append(f"hidden: {message_id} {seconds} s")
