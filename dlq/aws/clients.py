@@ -24,7 +24,7 @@ from dlq_replay.aws.answers import with_checked_answers
 from dlq_replay.aws.breaker_table import DynamoDbBreaker
 from dlq_replay.aws.failure_table import table_client_config
 from dlq_replay.aws.returns_table import ReturnsTable
-from dlq_replay.aws.sqs import SqsQueue, client_config
+from dlq_replay.aws.sqs import SqsQueue, client_config, describe
 from dlq_replay.errors import QueueError, TableError
 from dlq_replay.rules.breaker import BreakerView, rules_for
 from dlq_replay.wire.addresses import QueueAddress
@@ -317,6 +317,40 @@ def require_queue(option: str, url: str, make_client: ClientFactory) -> Describe
     except QueueError as error:
         raise InputError(
             f"{option}: {error}; check the URL, the Region, the credentials and AWS_ENDPOINT_URL"
+        ) from error
+
+
+def find_queue(name: str) -> Queue:
+    """Describe the queue of a URL, an ARN, or a name in the Region and account of the session.
+
+    Raises:
+        InputError: there is no such queue, or SQS does not describe it.
+    """
+    url = name if "://" in name else _url_of(name)
+    return require_queue("QUEUE", url, sqs_client)
+
+
+def _url_of(name: str) -> str:
+    """Ask SQS for the URL of a queue, by its ARN or its name."""
+    region = aws_session().region_name
+    request = {"QueueName": name}
+    if name.startswith("arn:"):
+        try:
+            address = QueueAddress.from_arn(name)
+        except ValueError as error:
+            raise InputError(f"QUEUE {name}: {error}") from error
+        region = name.split(":")[3]
+        request = {"QueueName": address.name, "QueueOwnerAWSAccountId": address.account_id}
+    if region is None:
+        raise InputError(f"QUEUE {name}: no Region; set --region or AWS_REGION, or give its URL")
+
+    client = aws_client("sqs", client_config(CONCURRENT_CALLS), region)
+    try:
+        return str(client.get_queue_url(**request)["QueueUrl"])
+    except (ClientError, BotoCoreError) as error:
+        raise InputError(
+            f"QUEUE {name}: {describe(error)}; give the URL, the ARN, or the name of a queue in "
+            f"Region {region} and in the account of the credentials"
         ) from error
 
 

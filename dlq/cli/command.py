@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from boto3.session import Session
 
 _OWN = {
+    "look": VerbEntry(Section.DAILY, "what failed in a queue; moves nothing, needs no stack"),
     "pause": VerbEntry(Section.DAILY, "stop automatic replay; dead letters stay in the DLQ"),
     "resume": VerbEntry(Section.DAILY, "start automatic replay again"),
     "rehearse": VerbEntry(Section.GROUP, "invoke your function with its messages; uses no queue"),

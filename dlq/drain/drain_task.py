@@ -5,21 +5,18 @@ archive, or in both; never in neither. Only test messages of ``dlq doctor`` are 
 archived.
 """
 
-import itertools
 import math
 import time
-import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from typing import NamedTuple
 
 from dlq.archive.messages.dead_letter_schema import Row, to_row
 from dlq.archive.messages.message_store import FILE_MESSAGES
+from dlq.aws.receiving import Received, receive
 from dlq.errors import ArchiveError
-from dlq_replay.aws.refusals import RefusalKind, refusal_kind
 from dlq_replay.aws.sqs import MAX_RECEIVE, SqsQueue
 from dlq_replay.errors import MalformedMessageError, QueueError
 from dlq_replay.replaying.trial_message import trial_id_of
@@ -40,19 +37,9 @@ LAST_POLL = 12
 messages can be visible and still not be received, while others of their group are in flight
 elsewhere."""
 
-RECEIVE_ATTEMPTS = {
-    RefusalKind.GLOBAL: 1,
-    RefusalKind.TRANSIENT: 6,
-    RefusalKind.OTHER: 3,
-}
-"""A receive that fails this often in a row ends the task. The client has repeated most failures
-before, but not a throttled KMS key."""
-
 DELETE_ATTEMPTS = 2
 
 _NAMED_FAULTS = 10
-
-Received = list[Message | MalformedMessageError]
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,27 +226,15 @@ class DrainTask:
         return math.inf if until is None else until - self.now_seconds()
 
     def _receive(self, room: int, wait_seconds: int) -> Received | QueueError:
-        """Receive, and repeat a failure; return the error of the last attempt if all failed."""
-        receive = partial(
-            self.queue.receive,
+        return receive(
+            self.queue,
             max_messages=room,
             wait_seconds=wait_seconds,
             visibility_timeout_seconds=self.rules.visibility_timeout_seconds,
-            attempt_id=uuid.uuid4().hex if self.rules.is_fifo else None,
+            is_fifo=self.rules.is_fifo,
+            sleep=self.sleep,
+            seconds_left=self._seconds_left,
         )
-        most_attempts = max(RECEIVE_ATTEMPTS.values())
-        retry = Retry(most_attempts, sleep=self.sleep, seconds_left=self._seconds_left)
-        failures = itertools.count(1)
-
-        def may_repeat(error: Exception) -> bool:
-            if not isinstance(error, QueueError):
-                return False
-            return next(failures) < RECEIVE_ATTEMPTS[refusal_kind(error.code)]
-
-        try:
-            return retry.call(receive, may_repeat)
-        except QueueError as error:
-            return error
 
     def _take(self, received: Received | QueueError, chunk: Chunk) -> None:
         """Add the messages of an answer to the chunk. Delete test messages."""

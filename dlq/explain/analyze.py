@@ -158,6 +158,27 @@ def analyze(
     return findings
 
 
+def explain(
+    engine: Engine, archive: Archive, request: AnalysisRequest, *, progress: Progress = silent
+) -> Findings:
+    """Group the messages of an archive that nobody else uses; write no report and no plan.
+
+    Raises:
+        InputError: as for ``analyze``.
+    """
+    analysis = _Analysis(
+        engine=engine,
+        archive=archive,
+        request=request,
+        masks=compile_masks(request.masks, shows_values=request.has_samples),
+        now=datetime.now(UTC),
+        progress=progress,
+        pending=read_messages(archive).pending(),
+    )
+    findings, _, _ = analysis.run(require_drains(archive), new_id(time.time()), "")
+    return findings
+
+
 @dataclass(frozen=True, slots=True)
 class _Grouped:
     """The messages of an analysis, with their groups.

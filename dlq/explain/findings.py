@@ -162,6 +162,7 @@ class Findings:
         clock: the fault of the machine's clock, see ``clock_note``; empty for none.
         families: groups that are one failure, by id: the oldest of each family; that one is left
             out. A decision about one counts for all.
+        queue: the queue that a look saw, where there is no archive; empty otherwise.
         similar: groups that people see in one row, likewise: of a family, or whose texts differ in
             one or two words. Each has its own decision.
     """
@@ -186,10 +187,16 @@ class Findings:
     families: Mapping[str, str] = field(default_factory=dict)
     similar: Mapping[str, str] = field(default_factory=dict)
     group_by: str = ""
+    queue: str = ""
 
     @property
     def origin(self) -> str:
-        """The queues of most messages, and the stack: ``orders and 2 more queues, stack shop``."""
+        """The queues of most messages, and the stack: ``orders and 2 more queues, stack shop``.
+
+        Of a look it is the queue that it saw.
+        """
+        if self.queue:
+            return self.queue
         counts: Counter[str] = Counter()
         for group in self.groups:
             by_queue = {}
@@ -205,7 +212,9 @@ class Findings:
 
     @property
     def statuses(self) -> dict[str, int]:
-        """See ``count_statuses``."""
+        """See ``count_statuses``. A look has no memory, and so none."""
+        if self.queue:
+            return {}
         return count_statuses((group.status for group in self.groups), len(self.gone))
 
 

@@ -109,7 +109,7 @@ def opened(out: str) -> Iterator[TextIO]:
         raise InputError(f"--out {out}: {error.strerror or error}; nothing was written") from error
 
     try:
-        with os.fdopen(descriptor, "w", encoding="ascii", newline="\n") as file:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
             yield file
     except BaseException as error:
         Path(out).unlink(missing_ok=True)

@@ -38,6 +38,8 @@ _SPECIAL = re.compile(r'[\\$"`]')
 _WITH_BACKSLASH = r"\\\g<0>"
 _CONDITION_CHARACTERS = 2_000
 
+PARKED = "parked"
+
 View = dict[str, Any]
 
 
@@ -45,12 +47,15 @@ def page_view(findings: Findings) -> View:
     """Return the values of the page. Similar groups are one row, with each of them in ``parts``."""
     rows = [(merged(row), row) for row in in_rows(findings.groups, findings.similar)]
     rows.sort(key=lambda row: -row[0].count)
+    arrival = arrival_word(findings)
 
     row_views = []
     for rank, (whole, groups) in enumerate(rows, start=1):
         has_samples = rank <= _LARGEST_GROUPS
-        parts = [group_view(group, rank, has_samples=has_samples) for group in groups]
-        view = group_view(whole, rank) if len(groups) > 1 else parts.pop()
+        parts = []
+        for group in groups:
+            parts.append(group_view(group, rank, has_samples=has_samples, arrival=arrival))
+        view = group_view(whole, rank, arrival=arrival) if len(groups) > 1 else parts.pop()
         row_views.append({**view, "parts": parts})
 
     findings_by_row = replace(findings, groups=tuple(whole for whole, _ in rows))
@@ -62,20 +67,31 @@ def page_view(findings: Findings) -> View:
     }
 
 
+def arrival_word(findings: Findings) -> str:
+    """Return what happened at a message's time: a look sees when its producer sent it."""
+    return "sent" if findings.queue else PARKED
+
+
 def head_view(findings: Findings) -> View:
     """Return the values of the page's head and of its chart."""
     starts = filter(None, (group.first_parked_at for group in findings.groups))
     ends = filter(None, (group.last_parked_at for group in findings.groups))
     return {
         "findings": findings,
+        "arrival": arrival_word(findings),
         "first_parked": min(starts, default=None),
         "last_parked": max(ends, default=None),
         "data": chart_data(findings),
     }
 
 
-def group_view(group: GroupFinding, rank: int, *, has_samples: bool = True) -> View:
-    """Return the values of the group at this place, from 1: its row, and its details."""
+def group_view(
+    group: GroupFinding, rank: int, *, has_samples: bool = True, arrival: str = PARKED
+) -> View:
+    """Return the values of the group at this place, from 1: its row, and its details.
+
+    *arrival* as ``arrival_word`` says.
+    """
     anchor = visible(group.group_id)
     difference, option = difference_with_option(group.differences)
     replays: dict[str, int] = {}
@@ -85,6 +101,7 @@ def group_view(group: GroupFinding, rank: int, *, has_samples: bool = True) -> V
 
     return {
         "finding": group,
+        "arrival": arrival,
         "parts": [],
         # The element's id. No other element's id starts with "g-".
         "anchor": anchor if anchor.startswith("g-") else f"g-{anchor}",

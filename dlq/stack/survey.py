@@ -45,7 +45,7 @@ def survey(session: "Session", stack: str) -> Installation:
     client = clients_of(session)
     configuration, settings = read_function(client, function)
     role = configuration["Role"]
-    questions = _Questions()
+    questions = Questions()
     ask = questions.ask
 
     try:
@@ -119,7 +119,7 @@ def survey(session: "Session", stack: str) -> Installation:
     )
 
 
-class _Questions:
+class Questions:
     """Calls AWS, and notes in *unknown* each call that AWS refuses."""
 
     def __init__(self) -> None:
@@ -135,7 +135,7 @@ class _Questions:
             reason = describe(error)
         except (QueueError, TableError) as error:
             reason = str(error)
-        except ResponseParserError:
+        except (ResponseParserError, LookupError):
             # A proxy or an emulator that does not know the call.
             reason = "the answer is not one of AWS"
         self.unknown.append(f"{subject}: {reason}")

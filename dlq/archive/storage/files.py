@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from dlq.archive.storage.local import LocalArchive
+from dlq.archive.storage.memory import MemoryArchive
 from dlq.archive.storage.s3 import S3Archive
 from dlq.errors import ArchiveError, InputError
 from dlq.figures import duration, second
@@ -76,7 +77,7 @@ def clock_note(now_seconds: float, paths: Iterable[str]) -> str:
     )
 
 
-Archive = LocalArchive | S3Archive
+Archive = LocalArchive | S3Archive | MemoryArchive
 """Files by their path below one root. ``LocalArchive`` documents the contract of each method."""
 
 

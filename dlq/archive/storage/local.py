@@ -20,9 +20,9 @@ _DEAD_AFTER_SECONDS = 60
 class LocalArchive:
     """Files by their path below a folder, ``a/b/c``, of a file system that knows hard links.
 
-    ``S3Archive`` has the same methods. They raise ArchiveError, except those that never raise. No
-    reader sees a part of a file. It is also an ArchiveError if S3 does not answer whether it wrote
-    a file. Both classes are picklable, for tasks.
+    ``S3Archive`` and ``MemoryArchive`` have the same methods. They raise ArchiveError, except those
+    that never raise. No reader sees a part of a file. It is also an ArchiveError if S3 does not
+    answer whether it wrote a file. This class and ``S3Archive`` are picklable, for tasks.
 
     Attributes:
         root: the folder's absolute path.

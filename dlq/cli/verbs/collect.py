@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlq.archive.messages.message_index import REPORTS
 from dlq.archive.storage.files import Archive, open_archive, open_folder
-from dlq.aws.clients import require_queue, sqs_client
+from dlq.aws.clients import find_queue, require_queue, sqs_client
 from dlq.cli.arguments import add_shared, since, whole_number
 from dlq.cli.terminal import print_answer, print_error, print_line, print_table
 from dlq.cli.verb import (
@@ -52,6 +52,12 @@ _DRAIN_OPTIONS = ("limit", "time_budget_seconds", "tasks", "wait_seconds")
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "queue",
+        nargs="?",
+        metavar="QUEUE",
+        help="URL, ARN or name of the queue to drain, in place of --parked-queue-url",
+    )
     parser.add_argument("--only", choices=(_DRAIN, _ANALYZE), help="do this part, with its options")
 
     drain = parser.add_argument_group("the drain")
@@ -95,8 +101,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _make_options(**values: Any) -> dict[str, Any]:  # noqa: ANN401 - argparse's
-    if values["only"] != _ANALYZE and not values["parked_queue_url"]:
-        raise InputError(f"--parked-queue-url is missing: without it only --only {_ANALYZE} works")
+    if values["only"] != _ANALYZE and not (values["queue"] or values["parked_queue_url"]):
+        raise InputError(f"QUEUE is missing: without it only --only {_ANALYZE} works")
     if values["group_by"]:
         check_group_by(values["group_by"])
     return values
@@ -108,7 +114,10 @@ def _run(values: dict[str, Any]) -> int:
     from dlq.explain.analyze import AnalysisRequest, analyze, load_policy
 
     only = values.pop("only")
+    queue = values.pop("queue")
     url = values.pop("parked_queue_url")
+    if queue and only != _ANALYZE:
+        url = find_queue(queue).url
     policy = values.pop("policy")
     sha256 = values.pop("policy_sha256")
     archive = open_archive(values.pop("archive"))
@@ -320,12 +329,13 @@ def _print_groups(groups: Iterable[GroupFinding]) -> None:
     for group in groups:
         row: list[object] = [group.group_id, group.count, percent(group.share), group.trend]
         if is_terminal:
-            row.append(_title_and_difference(group))
+            row.append(title_and_difference(group))
         rows.append(row)
     print_table(headings, rows, spare=("trend", "share"))
 
 
-def _title_and_difference(group: GroupFinding) -> str:
+def title_and_difference(group: GroupFinding) -> str:
+    """Format what failed, and what sets it apart most: a line for each."""
     difference = TOO_FEW if group.count < LEAST_GROUP else ""
     if group.differences:
         difference = format_difference(group.differences[0])

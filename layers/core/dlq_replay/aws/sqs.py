@@ -196,7 +196,7 @@ class SqsQueue:
         entries: list[tuple[_Received, dict[str, int]]] = [(message, {}) for message in messages]
         return self._unconfirmed(self.client.delete_message_batch, entries)
 
-    def change_visibility(self, changes: Sequence[tuple[Message, int]]) -> list[Message]:
+    def change_visibility(self, changes: Sequence[tuple[_Received, int]]) -> list[_Received]:
         """As ``replay.DeadLetterQueue`` says; 0 to 43,200 seconds, for any number of messages.
 
         SQS refuses a timeout that would end more than 12 hours after the receive. What is not

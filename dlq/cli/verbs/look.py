@@ -1,0 +1,250 @@
+"""``look``: what failed in a queue, without moving a message."""
+
+import argparse
+import webbrowser
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from dlq.aws.clients import find_queue
+from dlq.cli.arguments import add_shared, whole_number
+from dlq.cli.terminal import AS_JSON, print_answer, print_line, print_table
+from dlq.cli.verb import BAD_INPUT, DONE, INTERRUPTED, Verb, progress_here
+from dlq.cli.verbs.collect import title_and_difference
+from dlq.errors import InputError
+from dlq.explain.analyze import AnalysisRequest
+from dlq.explain.findings import Findings, GroupFinding, in_rows, merged
+from dlq.explain.grouping import check_group_by
+from dlq.explain.signature.mask import compile_masks, shorten
+from dlq.figures import counted, minute, percent
+from dlq.inspect.export import opened
+from dlq.look.look import (
+    MOST_MESSAGES,
+    USUAL_MESSAGES,
+    Explained,
+    Received,
+    explain,
+    receive_and_give_back,
+)
+from dlq.look.queue_facts import (
+    QueueFacts,
+    client_beside,
+    queue_facts,
+    require_receives,
+)
+from dlq.look.receiver import End
+from dlq.look.sentences import after, before, next_steps
+from dlq.report.page import render_page
+from dlq.stack.outputs import read_stack
+
+_ABOUT = """\
+Receives messages of a queue, gives each back at once, and shows what failed: groups, what sets each
+apart, when they were sent, a sample. Deletes, sends and moves nothing, and needs no stack, no
+archive, no Spark and no Java; it writes only to the folder that --out names.
+
+Each look counts as a receive. Where the queue's own redrive policy moves messages after fewer than
+100 receives, look refuses without --receives-allowed. What is in flight or delayed it cannot see.
+docs/look.md has the IAM policy, and all that a look changes."""
+
+_EXAMPLES = """\
+examples:
+
+  dlq look orders-dlq
+  dlq look https://sqs.eu-west-1.amazonaws.com/123456789012/orders-dlq --limit 10000
+  dlq look orders-dlq --logs /aws/lambda/orders --out ./look --open
+  dlq look --stack orders                  the stack's parked queue"""
+
+_GROUPS = 12
+_SAMPLE_CHARACTERS = 100
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+_COLUMNS = 20
+_REPORT = "report.html"
+_MESSAGES = "messages.jsonl"
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "queue",
+        nargs="?",
+        metavar="QUEUE",
+        help="its URL, ARN or name (default: the parked queue of --stack)",
+    )
+    add(
+        "--limit",
+        type=whole_number(1, MOST_MESSAGES),
+        default=USUAL_MESSAGES,
+        metavar="N",
+        help=f"look at N messages at most, 1 to {MOST_MESSAGES:,} (default: %(default)s)",
+    )
+    add(
+        "--receives-allowed",
+        type=whole_number(1),
+        metavar="N",
+        help="look although SQS moves messages of the queue after N receives, or more",
+    )
+    add("--out", metavar="FOLDER", help=f"write {_REPORT} and {_MESSAGES} (with all content) there")
+    add("--open", action="store_true", help=f"open {_REPORT} in the browser; needs --out")
+    add_shared(parser, "--logs", "--logs-limit")
+    add("--group-by", metavar="PATTERN", help="as for collect, see its help")
+    add_shared(parser, "--mask", "--no-samples")
+
+
+def _run(options: argparse.Namespace) -> int:
+    request = _request(options)
+    folder = _folder(options.out) if options.out else None
+    if options.open and folder is None:
+        raise InputError("--open: there is no report to open; give --out FOLDER, too")
+
+    queue = find_queue(_queue_name(options))
+    require_receives(queue, options.receives_allowed)
+    facts = queue_facts(queue, client_beside(queue))
+    _print_lines(before(facts, options.limit))
+
+    progress = progress_here()
+    received, rows = receive_and_give_back(queue, options.limit, progress=progress)
+    _print_lines(after(received, facts))
+    if received.end is End.INTERRUPTED:
+        return INTERRUPTED
+
+    explained = explain(queue, rows, request, progress=progress) if rows else None
+    if folder and explained:
+        _write(folder, explained)
+    findings = explained.findings if explained else None
+    print_answer(_fields(facts, received, findings), lambda: _print(facts, received, findings))
+    if folder and explained:
+        _print_lines([f"report: {folder / _REPORT}"])
+        if options.open:
+            webbrowser.open((folder / _REPORT).resolve().as_uri())
+    return BAD_INPUT if received.end is End.ERROR and not rows else DONE
+
+
+def _request(options: argparse.Namespace) -> AnalysisRequest:
+    """Return what to analyze; raise InputError before anything is received."""
+    compile_masks(options.masks)
+    if options.group_by:
+        check_group_by(options.group_by)
+    return AnalysisRequest(
+        masks=tuple(options.masks),
+        has_samples=options.has_samples,
+        logs=tuple(options.logs),
+        logs_minutes=options.logs_minutes,
+        group_by=options.group_by,
+    )
+
+
+def _queue_name(options: argparse.Namespace) -> str:
+    """Return the queue that is named, or the parked queue of the stack. Raises InputError."""
+    if options.queue:
+        return str(options.queue)
+    if not options.stack:
+        raise InputError("QUEUE is missing: give its URL, ARN or name, or --stack NAME")
+    return read_stack(options.session, options.stack).parked_queue_url
+
+
+def _folder(out: str) -> Path:
+    """Make the folder of ``--out``; raise InputError before anything is received."""
+    folder = Path(out)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--out {out}: {error.strerror or error}; give another folder") from error
+    for name in (_REPORT, _MESSAGES):
+        if (folder / name).exists():
+            raise InputError(f"--out {out}: {name} exists there; give another folder")
+    return folder
+
+
+def _write(folder: Path, explained: Explained) -> None:
+    """Write the report, and the messages for their owner alone."""
+    with opened(str(folder / _MESSAGES)) as lines:
+        for line in explained.lines():
+            lines.write(f"{line}\n")
+    with opened(str(folder / _REPORT)) as report:
+        report.write(render_page(explained.findings))
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    """Print lines for a person; with ``--json`` the answer has what they say."""
+    if not AS_JSON.get():
+        for line in lines:
+            print_line(line)
+
+
+def _fields(facts: QueueFacts, received: Received, findings: Findings | None) -> dict[str, object]:
+    """Return the fields of the JSON answer."""
+    groups = findings.groups if findings else ()
+    return {
+        "queue": facts.queue.name,
+        "queue_url": facts.queue.url,
+        "counts": asdict(facts.queue.counts),
+        "sources": facts.sources,
+        "readers": facts.readers,
+        "recent_receives": facts.recent_receives,
+        "unknown": facts.unknown,
+        "received": asdict(received),
+        "logs": findings.logs if findings else "",
+        "groups": list(map(asdict, groups)),
+        "next": list(next_steps(facts, received, findings)) if findings else [],
+    }
+
+
+def _print(facts: QueueFacts, received: Received, findings: Findings | None) -> None:
+    """Print the groups, and the commands that follow."""
+    if findings is None:
+        return
+    if findings.logs:
+        print_line(findings.logs)
+
+    rows = [merged(row) for row in in_rows(findings.groups, findings.similar)]
+    rows.sort(key=lambda group: -group.count)
+    print_table(
+        ("group", "count", "share", "what failed, and what sets it apart"),
+        [
+            (group.group_id, group.count, percent(group.share), _description(group))
+            for group in rows[:_GROUPS]
+        ],
+        spare=("share",),
+    )
+    if len(rows) > _GROUPS:
+        rest = sum(group.count for group in rows[_GROUPS:])
+        more = counted(len(rows) - _GROUPS, "smaller group")
+        print_line(f"… and {more} with {counted(rest, 'message')}; --out or --json has all")
+    for line in next_steps(facts, received, findings):
+        print_line(line)
+
+
+def _description(group: GroupFinding) -> str:
+    """Format what failed, what sets it apart, when its messages were sent, and one of them."""
+    lines = [title_and_difference(group)]
+    if group.first_parked_at and group.arrivals:
+        last = minute(group.last_parked_at)
+        lines.append(f"sent {minute(group.first_parked_at)} {_blocks(group.arrivals)} {last} UTC")
+    if group.samples:
+        sample = group.samples[0]
+        lines.append(f"e.g. {sample.message_id}: {shorten(sample.body, _SAMPLE_CHARACTERS)}")
+    return "\n".join(lines)
+
+
+def _blocks(arrivals: Sequence[int]) -> str:
+    """Draw counts as blocks, the highest for the greatest; any count but 0 is visible."""
+    columns = min(len(arrivals), _COLUMNS)
+    counts = [0] * columns
+    for position, count in enumerate(arrivals):
+        counts[position * columns // len(arrivals)] += count
+
+    greatest = max(counts)
+    blocks = ""
+    for count in counts:
+        height = -(-count * (len(_BLOCKS) - 1) // greatest) if greatest else 0
+        blocks += _BLOCKS[height]
+    return blocks
+
+
+VERB = Verb(
+    about=_ABOUT,
+    add_arguments=_add_arguments,
+    make_options=argparse.Namespace,
+    run=_run,
+    examples=_EXAMPLES,
+)

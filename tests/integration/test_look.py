@@ -1,0 +1,240 @@
+"""``look``: a person sees what failed, and the queue has what it had."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from dlq.cli.command import main as dlq
+from dlq.cli.verb import BAD_INPUT, INTERRUPTED
+from dlq_replay.aws.sqs import SqsQueue
+from dlq_replay.wire.context import FailureError
+from dlq_replay.wire.message import SendEntry
+from local_sqs.faults import Effect, Fault
+from local_sqs.server import RunningServer, serve_in_thread
+from tests.integration.conftest import Capture, MakeQueue
+from tests.support.builders import context
+from tests.support.served import served_aws
+
+MESSAGES = 60
+
+
+@pytest.fixture(autouse=True)
+def endpoint(sqs_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", sqs_endpoint)
+
+
+def body_of(number: int) -> str:
+    region = "eu" if number % 3 else "us"
+    return json.dumps({"order": number, "customer": {"region": region}})
+
+
+def entries_of(numbers: Sequence[int]) -> list[SendEntry]:
+    """Return dead letters: two of three failed in one way, each third in another."""
+    entries = []
+    for number in numbers:
+        error = "no answer" if number % 3 else "no currency"
+        kind = "TimeoutError" if number % 3 else "KeyError"
+        attributes = context(body_of(number), error=FailureError(kind, error))
+        entries.append(SendEntry(body_of(number), attributes))
+    return entries
+
+
+@pytest.fixture
+def dead_letters(make_queue: MakeQueue) -> SqsQueue:
+    queue = make_queue("orders-dlq")
+    for start in range(0, MESSAGES, 10):
+        queue.send(entries_of(range(start, start + 10)))
+    return queue
+
+
+def visible(queue: SqsQueue) -> int:
+    return int(queue.describe()["ApproximateNumberOfMessages"])
+
+
+def look(capsys: Capture, *words: str) -> dict[str, Any]:
+    assert dlq(["look", *words, "--json"]) == 0
+    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return answer
+
+
+def test_it_shows_groups_and_gives_everything_back(dead_letters: SqsQueue, capsys: Capture) -> None:
+    assert dlq(["look", dead_letters.url]) == 0
+
+    text = capsys.readouterr().out
+    assert f"about {MESSAGES} visible" in text
+    assert f"seen: {MESSAGES} messages, all given back" in text
+    assert "TimeoutError: no answer" in text
+    assert "KeyError: no currency" in text
+    assert visible(dead_letters) == MESSAGES
+
+
+@pytest.mark.parametrize("form", ["url", "name", "arn"])
+def test_queue_is_named_by_its_url_its_name_or_its_arn(
+    dead_letters: SqsQueue, form: str, capsys: Capture
+) -> None:
+    arn = dead_letters.describe()["QueueArn"]
+    name = {"url": dead_letters.url, "name": arn.rpartition(":")[2], "arn": arn}[form]
+
+    answer = look(capsys, name)
+
+    assert answer["queue_url"] == dead_letters.url
+    assert [group["count"] for group in answer["groups"]] == [40, 20]
+    assert answer["received"]["given_back"] == MESSAGES
+
+
+def test_no_such_queue_is_named(capsys: Capture) -> None:
+    assert dlq(["look", "no-such-queue"]) == BAD_INPUT
+
+    error = capsys.readouterr().err
+    assert "QUEUE no-such-queue: " in error
+    assert "NonExistentQueue" in error
+
+
+def test_limit_bounds_what_is_received(dead_letters: SqsQueue, capsys: Capture) -> None:
+    answer = look(capsys, dead_letters.url, "--limit", "7")
+
+    assert answer["received"]["messages"] == 7
+    assert answer["received"]["end"] == "limit"
+
+
+def test_report_and_messages_are_written_where_out_says(
+    dead_letters: SqsQueue, tmp_path: Path, capsys: Capture
+) -> None:
+    out = tmp_path / "look"
+    assert dlq(["look", dead_letters.url, "--out", str(out)]) == 0
+
+    lines = (out / "messages.jsonl").read_text().splitlines()
+    assert sorted(json.loads(line)["body"] for line in lines) == sorted(
+        body_of(number) for number in range(MESSAGES)
+    )
+    assert stat.S_IMODE((out / "messages.jsonl").stat().st_mode) == 0o600
+    page = (out / "report.html").read_text()
+    assert "TimeoutError: no answer" in page
+    assert "dlq redrive" not in page
+
+    assert dlq(["look", dead_letters.url, "--out", str(out)]) == BAD_INPUT
+    assert "exists there" in capsys.readouterr().err
+
+
+def test_no_file_is_written_without_out(
+    dead_letters: SqsQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    look(capsys, dead_letters.url)
+
+    assert list(tmp_path.rglob("*")) == []
+
+
+def test_fifo_queue_shows_the_first_of_each_message_group(
+    make_queue: MakeQueue, capsys: Capture
+) -> None:
+    queue = make_queue("orders-dlq.fifo")
+    for number in range(60):
+        group = f"g-{number % 2}"
+        queue.send([SendEntry("{}", message_group_id=group, deduplication_id=str(number))])
+
+    answer = look(capsys, queue.url)
+
+    assert 0 < answer["received"]["messages"] < 60
+    assert [group["trend"] for group in answer["groups"]] == [""]
+    assert visible(queue) == 60
+
+
+def test_queue_that_moves_messages_soon_is_refused(make_queue: MakeQueue, capsys: Capture) -> None:
+    moved = make_queue("moved")
+    queue = make_queue("orders", moved, receives=5)
+    queue.send([SendEntry("{}")])
+
+    assert dlq(["look", queue.url]) == BAD_INPUT
+    assert "--receives-allowed 5" in capsys.readouterr().err
+    assert look(capsys, queue.url, "--receives-allowed", "5")["received"]["messages"] == 1
+    assert visible(queue) == 1
+    assert visible(moved) == 0
+
+
+def test_empty_queue_is_no_error(make_queue: MakeQueue, capsys: Capture) -> None:
+    answer = look(capsys, make_queue("empty").url)
+
+    assert answer["groups"] == []
+    assert answer["next"] == []
+
+
+def test_sources_of_a_dead_letter_queue_are_named(
+    dead_letters: SqsQueue, make_queue: MakeQueue, capsys: Capture
+) -> None:
+    main = make_queue("orders", dead_letters, receives=5)
+
+    answer = look(capsys, dead_letters.url)
+
+    assert answer["sources"] == [main.url]
+    assert f"--main-queue-url {main.url}" in answer["next"][-1]
+
+
+def test_look_on_moto(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    with served_aws() as url:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", url)
+        client = boto3.client("sqs", endpoint_url=url, region_name=os.environ["AWS_REGION"])
+        queue = SqsQueue(client, client.create_queue(QueueName="orders-dlq")["QueueUrl"])
+        queue.send(entries_of(range(10)))
+
+        answer = look(capsys, queue.url)
+
+        assert answer["received"]["given_back"] == 10
+        assert answer["unknown"] == []
+        assert visible(queue) == 10
+
+
+def test_queue_behind_a_path_is_found(dead_letters: SqsQueue, capsys: Capture) -> None:
+    """A server such as LocalStack has the Region in the path."""
+    host, _, name = dead_letters.url.rpartition("/123456789012/")
+
+    answer = look(capsys, f"{host}/queue/eu-west-1/123456789012/{name}")
+
+    assert answer["received"]["messages"] == MESSAGES
+
+
+@pytest.fixture
+def slow_server() -> Any:
+    with serve_in_thread() as server:
+        yield server
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, INTERRUPTED), (signal.SIGKILL, -9)])
+def test_interrupted_look_gives_back_and_a_killed_one_leaves_a_time_out(
+    slow_server: RunningServer, sent: signal.Signals, code: int
+) -> None:
+    client = boto3.client("sqs", endpoint_url=slow_server.url, region_name=os.environ["AWS_REGION"])
+    queue = SqsQueue(client, client.create_queue(QueueName="orders-dlq")["QueueUrl"])
+    for start in range(0, 100, 10):
+        queue.send(entries_of(range(start, start + 10)))
+
+    def press() -> None:
+        process.send_signal(sent)
+
+    fault = Fault(Effect.CALL, "ReceiveMessage", nth=4, after=True, callback=press)
+    slow_server.front.faults.add(fault)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dlq", "look", queue.url, "--limit", "100"],
+        env={**os.environ, "AWS_ENDPOINT_URL": slow_server.url},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    output, _ = process.communicate(timeout=60)
+
+    assert process.returncode == code
+    stored = slow_server.model.queues["orders-dlq"].messages()
+    assert len(stored) == 100
+    if sent is signal.SIGINT:
+        assert "interrupted" in output
+        assert visible(queue) == 100
