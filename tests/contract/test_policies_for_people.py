@@ -15,6 +15,7 @@ from tests.contract.template import (
     ROOT,
     SPARK_JOB,
     TEMPLATE,
+    as_list,
     by_resource,
     policies_of,
     statements_of,
@@ -64,6 +65,30 @@ def test_erasing_needs_what_its_page_says() -> None:
 
     stack_id = "arn:aws:cloudformation:eu-west-1:123456789012:stack/stack/1"
     assert given == documented | {stack_id: {"cloudformation:DescribeStacks"}}
+
+
+def test_looking_needs_what_its_page_says() -> None:
+    text = (ROOT / "templates" / "examples" / "look-policy.json").read_text("utf-8")
+    documented: set[str] = set()
+    for statement in json.loads(text):
+        documented.update(as_list(statement["Action"]))
+
+    of_policy: set[str] = set()
+    for statement in statements_of(Stack.of(TEMPLATE, ALL_PARTS), "LookPolicy"):
+        of_policy.update(as_list(statement["Action"]))
+    others = {"cloudformation:DescribeStacks", "logs:FilterLogEvents"}
+    assert of_policy - others == documented
+
+    page = (ROOT / "docs" / "look.md").read_text("utf-8")
+    assert {action for action in of_policy if f"`{action}`" not in page} == set()
+
+
+def test_who_looks_can_neither_send_nor_delete() -> None:
+    stack = Stack.of(TEMPLATE, ALL_PARTS)
+    for queue in ("DeadLetterQueue", "ParkedQueue", "MainQueue"):
+        for action in ("SendMessage", "DeleteMessage", "PurgeQueue", "StartMessageMoveTask"):
+            call = Call(f"sqs:{action}", f"arn:aws:sqs:us-east-1:123456789012:{queue}")
+            assert not is_allowed(call, statements_of(stack, "LookPolicy")), call
 
 
 @pytest.mark.parametrize("days", ["", "90"])

@@ -28,6 +28,7 @@ from dlq.archive.messages.dead_letter_schema import to_row
 from dlq.archive.messages.message_store import write_messages
 from dlq.archive.storage.files import open_archive
 from dlq.aws.clients import DescribedQueue, sqs_client
+from dlq.cli.command import main as dlq
 from dlq.cli.on_glue import privacy_options, run_job
 from dlq.cli.running import main
 from dlq.redrive.readings import ReturnsProbe
@@ -230,6 +231,25 @@ def test_the_daily_notice(aws: RecordedAws, monkeypatch: pytest.MonkeyPatch) -> 
     # https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-retain-records.html
     made_by_lambda = [*log_calls("ReminderLogGroup"), sqs("SendMessage", "ReminderFailures")]
     assert unused(aws.calls + made_by_lambda, stack, "ReminderRole") == set()
+
+
+def test_who_looks_may_do_what_the_command_does(aws: RecordedAws) -> None:
+    stack = Stack.of(TEMPLATE, {})
+    parked = make_queues()["ParkedQueue"]
+    parked.send([SendEntry("{}")])
+    aws.calls.clear()
+
+    for name in ("ParkedQueue", parked.url):
+        assert dlq(["look", name]) == 0
+
+    assert missing(aws.calls, stack, "LookPolicy") == set()
+    granted = {
+        action
+        for statement in statements_of(stack, "LookPolicy")
+        for action in as_list(statement["Action"])
+    }
+    # Which stack it is.
+    assert granted - {call.action for call in aws.calls} == {"cloudformation:DescribeStacks"}
 
 
 def test_publishing_the_job_and_removing_it(aws: RecordedAws, tmp_path: Path) -> None:

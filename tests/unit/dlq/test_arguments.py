@@ -122,7 +122,7 @@ def test_arguments_become_options(argv: list[str], options: RedriveRequest) -> N
         ([*COLLECT, "--limt=9"], "--limt: no such option; did you mean --limit?"),
         ([*COLLECT, "--x"], "--x: no such option; there are -h, --help, --archive, "),
         (["collect"], "required: --archive"),
-        (["collect", "--archive", "a"], "--parked-queue-url is missing"),
+        (["collect", "--archive", "a"], "QUEUE is missing"),
         ([*COLLECT, "--limit", "0"], "--limit: '0': must be a whole number of at least 1"),
         ([*COLLECT, "--wait-seconds", "21"], "'21': must be a whole number from 0 to 20"),
         ([*COLLECT, "--time-budget-seconds", "-1"], "'-1': must be a number above 0"),
