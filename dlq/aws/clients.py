@@ -320,7 +320,7 @@ def require_queue(option: str, url: str, make_client: ClientFactory) -> Describe
         ) from error
 
 
-def find_queue(name: str) -> Queue:
+def find_queue(name: str) -> DescribedQueue:
     """Describe the queue of a URL, an ARN, or a name in the Region and account of the session.
 
     Raises:

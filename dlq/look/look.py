@@ -21,7 +21,7 @@ from dlq.archive.messages.message_store import (
 )
 from dlq.archive.storage.files import begin_archive, new_id
 from dlq.archive.storage.memory import MemoryArchive
-from dlq.aws.clients import ClientFactory, Queue, sqs_sender
+from dlq.aws.clients import ClientFactory, DescribedQueue, sqs_sender
 from dlq.explain import analyze
 from dlq.explain.analyze import AnalysisRequest
 from dlq.explain.findings import Findings
@@ -29,7 +29,7 @@ from dlq.inspect.export import json_line
 from dlq.interrupts import asking_to_stop
 from dlq.local_engine import LocalEngine
 from dlq.look.receiver import EMPTY_POLLS, End, Handle, LookRules, Receiver, Seen
-from dlq.progress import HowFar, Progress, silent
+from dlq.progress import Progress, ProgressLine, silent
 from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.retry import awake_seconds
 
@@ -76,7 +76,7 @@ class Received:
 
 
 def receive_and_give_back(
-    queue: Queue,
+    queue: DescribedQueue,
     limit: int,
     *,
     make_client: ClientFactory = sqs_sender,
@@ -94,7 +94,7 @@ def receive_and_give_back(
         progress: shows how many were received.
     """
     waiting = min(queue.counts.visible, limit)
-    how_far = HowFar(waiting)
+    progress_line = ProgressLine(waiting)
     stopped = threading.Event()
     rules = LookRules(limit, queue.is_fifo, queue.max_receive_count)
     with ThreadPoolExecutor(EMPTY_POLLS, thread_name_prefix="look") as executor:
@@ -107,7 +107,7 @@ def receive_and_give_back(
             sleep=time.sleep,
             is_stopped=stopped.is_set,
         )
-        shown = progress("receiving", lambda: how_far.line(len(receiver.seen.rows)))
+        shown = progress("receiving", lambda: progress_line.text(len(receiver.seen.rows)))
         with asking_to_stop(stopped.set), shown:
             seen = receiver.run()
     return _received(seen, time.time() - awake_seconds()), list(seen.rows.values())
@@ -153,7 +153,11 @@ class Explained:
 
 
 def explain(
-    queue: Queue, rows: Sequence[Row], request: AnalysisRequest, *, progress: Progress = silent
+    queue: DescribedQueue,
+    rows: Sequence[Row],
+    request: AnalysisRequest,
+    *,
+    progress: Progress = silent,
 ) -> Explained:
     """Analyze messages that a look saw in *queue*, at least one.
 

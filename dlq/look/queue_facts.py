@@ -8,7 +8,7 @@ from typing import Any
 
 from botocore.config import Config
 
-from dlq.aws.clients import SOURCES_PAGE, Queue, aws_client
+from dlq.aws.clients import SOURCES_PAGE, DescribedQueue, aws_client
 from dlq.errors import InputError
 from dlq.stack.rules import TriggerFacts
 from dlq.stack.survey import Questions, list_mappings, list_pipes
@@ -31,7 +31,7 @@ class QueueFacts:
         unknown: what could not be asked, and why.
     """
 
-    queue: Queue
+    queue: DescribedQueue
     sources: tuple[str, ...] | None = None
     readers: tuple[str, ...] = ()
     recent_receives: int | None = None
@@ -42,13 +42,13 @@ _CONFIG = Config(connect_timeout=3, read_timeout=5, retries={"total_max_attempts
 """All questions are optional, and nobody waits long for their answers."""
 
 
-def client_beside(queue: Queue) -> Callable[[str], Any]:
+def client_beside(queue: DescribedQueue) -> Callable[[str], Any]:
     """Return a function that makes the client of a service in the Region of a queue."""
     _, _, _, region, *_ = queue.arn.split(":")
     return lambda service: aws_client(service, _CONFIG, region)
 
 
-def queue_facts(queue: Queue, make_client: Callable[[str], Any]) -> QueueFacts:
+def queue_facts(queue: DescribedQueue, make_client: Callable[[str], Any]) -> QueueFacts:
     """Ask AWS about the readers and sources of a queue. What it refuses is in ``unknown``.
 
     *make_client* makes the client of a service, see ``client_beside``.
@@ -114,7 +114,7 @@ def _recent_receives(make_client: Callable[[str], Any], name: str) -> int:
     return int(sum(answer["MetricDataResults"][0]["Values"]))
 
 
-def require_receives(queue: Queue, receives_allowed: int | None) -> None:
+def require_receives(queue: DescribedQueue, receives_allowed: int | None) -> None:
     """Check that a receive of each message is not likely to move one.
 
     A look is a receive, and counts as one of a consumer's. SQS moves a message once its count is
@@ -136,6 +136,6 @@ def require_receives(queue: Queue, receives_allowed: int | None) -> None:
     )
 
 
-def target_name(queue: Queue) -> str:
+def target_name(queue: DescribedQueue) -> str:
     """Return the name of the queue to which SQS moves messages of *queue*; empty without one."""
     return (queue.redrive_target_arn or "").rpartition(":")[2]

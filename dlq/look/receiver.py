@@ -16,7 +16,7 @@ from dlq.archive.messages.dead_letter_schema import Row, to_row
 from dlq.aws.receiving import Received, receive
 from dlq_replay.aws.sqs import MAX_RECEIVE, SqsQueue
 from dlq_replay.errors import MalformedMessageError, QueueError
-from dlq_replay.replaying.trial import trial_id_of
+from dlq_replay.replaying.trial_message import trial_id_of
 from dlq_replay.wire.attributes import size_bytes
 from dlq_replay.wire.message import Message
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from dlq.aws.clients import Queue
+from dlq.aws.clients import DescribedQueue
 from dlq.errors import InputError
 from dlq.look.look import HiddenMessage, Received
 from dlq.look.queue_facts import QueueFacts, require_receives
@@ -25,7 +25,7 @@ def queue(
     *,
     name: str = "orders-dlq",
     max_receive_count: int | None = None,
-) -> Queue:
+) -> DescribedQueue:
     attributes = {
         "QueueArn": f"arn:aws:sqs:eu-west-1:123456789012:{name}",
         "ApproximateNumberOfMessages": str(visible),
@@ -36,7 +36,7 @@ def queue(
         target = "arn:aws:sqs:eu-west-1:123456789012:orders-moved"
         policy = {"deadLetterTargetArn": target, "maxReceiveCount": max_receive_count}
         attributes["RedrivePolicy"] = json.dumps(policy)
-    return Queue(f"{URL}{name}", attributes)
+    return DescribedQueue(f"{URL}{name}", attributes)
 
 
 RECEIVED = Received(
