@@ -38,7 +38,7 @@ from dlq.plan.plan_file import PlanFile
 from dlq.redrive.execution import write_rows
 from dlq.redrive.request import RedriveRequest
 from dlq.redrive.resolving.resolve import dispositions_of_plan, resolve
-from dlq.redrive.run import RedriveRun
+from dlq.redrive.send_run import RedriveRun
 
 SIZES = (200_000, 1_000_000, 5_000_000)
 

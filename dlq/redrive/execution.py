@@ -61,7 +61,7 @@ from dlq.redrive.request import RestoreRequest
 from dlq.redrive.resolving.archived_rows import read_beside
 from dlq.redrive.resolving.edits import columns_for
 from dlq.redrive.resolving.resolve import ResolvedPlan
-from dlq.redrive.run import Run
+from dlq.redrive.send_run import SendRun
 from dlq.redrive.sending.rate_limiter import most_tasks, share_window, window_messages
 from dlq.redrive.sending.send_task import (
     SETTLED,
@@ -160,7 +160,7 @@ class TaskRunner:
     """
 
     engine: Engine
-    run: Run
+    run: SendRun
     written: WrittenRows
     lock: ArchiveLock | None
     proof: ArchiveProof
@@ -472,7 +472,7 @@ def wait_for_limit(
 
 def begin_run(
     engine: Engine,
-    run: Run,
+    run: SendRun,
     resolved: ResolvedPlan,
     lock: ArchiveLock | None,
     *,
@@ -519,7 +519,7 @@ def begin_run(
     )
 
 
-def record_and_fence(run: Run, record: RunRecord, lock: ArchiveLock | None) -> ArchiveProof:
+def record_and_fence(run: SendRun, record: RunRecord, lock: ArchiveLock | None) -> ArchiveProof:
     """Write the record of the run; return what each task looks for before it sends.
 
     Raises:
@@ -533,7 +533,7 @@ def record_and_fence(run: Run, record: RunRecord, lock: ArchiveLock | None) -> A
     return proof
 
 
-def _record_edits(run: Run, record: RunRecord) -> None:
+def _record_edits(run: SendRun, record: RunRecord) -> None:
     """Write the text of each edit, whose digest each claim names for each message."""
     for group_id, edit in run.editor.edits.items():
         path = f"{plan_folder(run.plan_id)}/edits/{group_id}.{edit.digest}.json"

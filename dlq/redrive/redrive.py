@@ -33,7 +33,7 @@ from dlq.redrive.readings import begin_counters, unread_limits
 from dlq.redrive.resolving.archived_rows import read_archived
 from dlq.redrive.resolving.edits import edit_samples
 from dlq.redrive.resolving.resolve import ResolvedPlan, resolved_plan
-from dlq.redrive.run import RedriveRun
+from dlq.redrive.send_run import RedriveRun
 from dlq.redrive.sending.stop_signals import Clock, Deadline, TableWatch
 from dlq.redrive.stopped_plan import stopped_note
 from dlq.redrive.summary import RedriveSummary, Sent, Tally

@@ -38,7 +38,7 @@ from dlq.redrive.resolving.resolve import (
     resolve,
     with_selection,
 )
-from dlq.redrive.run import Run
+from dlq.redrive.send_run import SendRun
 from dlq.redrive.sending.stop_signals import Deadline
 from dlq.redrive.summary import RedriveSummary
 from dlq.redrive.totals import summarize
@@ -63,7 +63,7 @@ def restore(
     url = request.parked_queue_url
     is_fifo = QueueAddress.from_url(url).is_fifo
     messages = sum(rows_named(path) or 0 for path in archive.list(MESSAGES))
-    run = Run(archive, request, f"restore-{sha256(url.encode()).hexdigest()[:12]}", url)
+    run = SendRun(archive, request, f"restore-{sha256(url.encode()).hexdigest()[:12]}", url)
     with run.locked(progress) as lock:
         require_memory_for(engine, messages)
         with progress("resolving each message", str):

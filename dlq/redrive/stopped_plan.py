@@ -10,7 +10,7 @@ from dlq.archive.ledger.open_set import planned_states
 from dlq.archive.messages.message_index import shown_table
 from dlq.archive.storage.files import Archive
 from dlq.plan.plan import Action, Plan, PlannedGroup
-from dlq.redrive.run import RedriveRun
+from dlq.redrive.send_run import RedriveRun
 from dlq.redrive.summary import GroupResult, RedriveSummary
 
 

@@ -9,14 +9,14 @@ from dlq.archive.ledger.disposition import WORK, Disposition
 from dlq.archive.ledger.stop import Stop, foremost
 from dlq.plan.plan import Action, PlannedGroup
 from dlq.redrive.resolving.resolve import ResolvedPlan
-from dlq.redrive.run import Run
+from dlq.redrive.send_run import SendRun
 from dlq.redrive.summary import EXAMPLES, GroupResult, RedriveSummary, Sent, Tally
 
 _GO = (Disposition.SEND, Disposition.SENT, Disposition.RESTORED)
 
 
 def summarize(
-    run: Run,
+    run: SendRun,
     groups: Sequence[PlannedGroup],
     resolved: ResolvedPlan,
     sent: Mapping[str, Sent] | None = None,

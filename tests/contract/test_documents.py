@@ -43,7 +43,7 @@ from dlq.inspect.status import (
 from dlq.plan.ramp import Forecast, GroupRamp
 from dlq.redrive.resolving.editor import EditSample
 from dlq.redrive.summary import RedriveSummary, Tally
-from dlq.run import Pending, RunSummary
+from dlq.scheduled_run import Pending, RunSummary
 from dlq.stack.outputs import StackValues, stack_options
 from dlq.stack.rules import Severity, StackFinding
 from dlq.stack.trial import Check

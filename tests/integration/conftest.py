@@ -137,10 +137,10 @@ def engine(
 @pytest.fixture
 def quick_drains(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the drains of ``run`` use short polls: the server here answers them in full."""
-    from dlq import run  # noqa: PLC0415 - as above
+    from dlq import scheduled_run  # noqa: PLC0415 - as above
     from dlq.drain.drain import DrainRequest  # noqa: PLC0415 - pyspark loads slowly
 
-    monkeypatch.setattr(run, "DrainRequest", partial(DrainRequest, wait_seconds=0))
+    monkeypatch.setattr(scheduled_run, "DrainRequest", partial(DrainRequest, wait_seconds=0))
 
 
 @pytest.fixture

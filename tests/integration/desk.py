@@ -12,7 +12,7 @@ from dlq.archive.ledger.disposition import Disposition
 from dlq.archive.storage.files import Archive, open_archive
 from dlq.engine import Engine
 from dlq.redrive.summary import RedriveSummary
-from dlq.run import RunRequest, RunSummary, run
+from dlq.scheduled_run import RunRequest, RunSummary, run
 from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.wire.message import Message
 from local_sqs.faults import Effect, Fault

@@ -13,7 +13,7 @@ from dlq.archive.storage.files import open_archive
 from dlq.cli.running import end_process
 from dlq.redrive.redrive import redrive
 from dlq.redrive.request import RedriveRequest
-from dlq.redrive.run import prepare
+from dlq.redrive.send_run import prepare
 
 if TYPE_CHECKING:
     from dlq.engine import Engine

@@ -19,7 +19,7 @@ from dlq.explain.analyze import AnalysisRequest, analyze
 from dlq.explain.findings import Findings
 from dlq.redrive.redrive import redrive
 from dlq.redrive.request import RedriveRequest
-from dlq.redrive.run import prepare
+from dlq.redrive.send_run import prepare
 from dlq.redrive.sending.stop_signals import Clock
 from dlq.redrive.summary import RedriveSummary
 from dlq_replay.wire.attributes import MessageAttribute

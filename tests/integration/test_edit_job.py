@@ -12,7 +12,7 @@ from dlq.engine import Engine
 from dlq.errors import InputError
 from dlq.redrive.redrive import redrive
 from dlq.redrive.request import RedriveRequest
-from dlq.redrive.run import prepare
+from dlq.redrive.send_run import prepare
 from dlq_replay.wire.attributes import MessageAttribute
 from tests.integration.conftest import MakeQueue
 from tests.integration.desk import MakeDesk

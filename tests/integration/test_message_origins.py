@@ -12,7 +12,7 @@ from dlq.errors import InputError
 from dlq.redrive.request import RestoreRequest
 from dlq.redrive.restore import restore
 from dlq.redrive.summary import RedriveSummary
-from dlq.run import RunRequest, RunSummary
+from dlq.scheduled_run import RunRequest, RunSummary
 from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.wire.context import FailureError
 from dlq_replay.wire.message import Message

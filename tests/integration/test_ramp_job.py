@@ -27,11 +27,11 @@ from dlq.explain.triage import Statement
 from dlq.plan.ramp import Forecast, Step, Steps, Verdict, last_counts
 from dlq.redrive.redrive import redrive
 from dlq.redrive.request import RedriveRequest
-from dlq.redrive.run import prepare
+from dlq.redrive.send_run import prepare
 from dlq.redrive.sending.stop_signals import Clock
 from dlq.redrive.summary import RedriveSummary
-from dlq.run import NOT_REDRIVEN_BEFORE, RunRequest
-from dlq.run import run as scheduled_run
+from dlq.scheduled_run import NOT_REDRIVEN_BEFORE, RunRequest
+from dlq.scheduled_run import run as scheduled_run
 from dlq_replay.aws.returns_table import ReturnsTable
 from dlq_replay.wire.attributes import MessageAttribute
 from dlq_replay.wire.context import FailureError

@@ -23,7 +23,7 @@ from dlq.engine import Engine
 from dlq.errors import InputError
 from dlq.plan.reading import read_plan
 from dlq.redrive.sending.stop_signals import Clock
-from dlq.run import Pending, RunSummary, run
+from dlq.scheduled_run import Pending, RunSummary, run
 from dlq.stack.glue_runs import RunResult, read_result
 from dlq_replay.wire.context import FailureError
 from tests.integration.conftest import MakeQueue
@@ -255,7 +255,7 @@ def test_only_a_run_that_emptied_the_parked_queue_says_when(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The age of what is parked counts from it. A drain has a share of the time budget alone."""
-    monkeypatch.setattr("dlq.run._DRAIN_SHARE", 1e-5)
+    monkeypatch.setattr("dlq.scheduled_run._DRAIN_SHARE", 1e-5)
 
     def drained_at(**changes: Any) -> str:
         installation.run(policy=None, execute=False, **changes)

@@ -14,7 +14,7 @@ from dlq.cli.verb import NOT_ALL_SENT
 from dlq.cli.verbs.redrive import exit_code_of
 from dlq.engine import Engine
 from dlq.redrive.sending.stop_signals import Clock
-from dlq.run import RunSummary, run
+from dlq.scheduled_run import RunSummary, run
 from tests.integration.desk import SEND, Desk, MakeDesk, ScheduledRuns
 from tests.integration.spark_world import parked, receive_all
 from tests.support.ledgers import attempts_of

@@ -10,7 +10,7 @@ import yaml
 from dlq.archive.storage.files import Archive
 from dlq.cli.command import main
 from dlq.engine import Engine
-from dlq.run import RunRequest, run
+from dlq.scheduled_run import RunRequest, run
 from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.wire.context import FailureError
 from dlq_replay.wire.message import Message

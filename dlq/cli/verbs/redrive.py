@@ -154,7 +154,7 @@ def _run(options: tuple[str, RedriveRequest]) -> int:
     from dlq.cli.engines import engine_for
     from dlq.inspect.sizes import size_of_plan
     from dlq.redrive.redrive import redrive
-    from dlq.redrive.run import prepare
+    from dlq.redrive.send_run import prepare
     from dlq.redrive.stopped_plan import stopped_summary
     from dlq.redrive.watch import Watch
 

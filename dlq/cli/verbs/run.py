@@ -41,7 +41,7 @@ from dlq_replay.wire.addresses import QueueAddress
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
 
-    from dlq.run import Pending, RunRequest, RunSummary
+    from dlq.scheduled_run import Pending, RunRequest, RunSummary
 
 _ABOUT = """\
 For a schedule: drains the parked queue, analyzes what is pending, sets the plan's actions by the
@@ -68,7 +68,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _make_request(**values: Any) -> "RunRequest":  # noqa: ANN401 - argparse's
-    from dlq.run import RunRequest
+    from dlq.scheduled_run import RunRequest
 
     return RunRequest(stack=STACK.get(), **values)
 
@@ -76,7 +76,7 @@ def _make_request(**values: Any) -> "RunRequest":  # noqa: ANN401 - argparse's
 def _run(options: tuple[str, "RunRequest"]) -> int:
     from dlq.cli.engines import engine_for
     from dlq.inspect.sizes import Size, size_of_pending
-    from dlq.run import check_run, run
+    from dlq.scheduled_run import check_run, run
 
     place, request = options
     archive = open_archive(place)

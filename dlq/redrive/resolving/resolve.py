@@ -55,7 +55,7 @@ from dlq.memory import available_bytes, require_memory
 from dlq.redrive.resolving.archived_rows import read_archived
 from dlq.redrive.resolving.editor import Editor
 from dlq.redrive.resolving.edits import edit_faults
-from dlq.redrive.run import RedriveRun
+from dlq.redrive.send_run import RedriveRun
 from dlq.redrive.summary import EXAMPLES, Tally
 from dlq.sql.allowed import named_columns
 

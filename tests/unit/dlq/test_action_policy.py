@@ -6,7 +6,7 @@ import pytest
 from dlq.errors import InputError
 from dlq.plan.action_policy import Policy, Rule, read_policy
 from dlq.plan.plan import Action
-from dlq.run import RunRequest
+from dlq.scheduled_run import RunRequest
 from tests.support.golden import assert_stored, stored_texts
 
 GOOD = """\

@@ -29,7 +29,7 @@ from dlq.errors import InputError
 from dlq.plan.ramp import Forecast, GroupRamp, Verdict
 from dlq.progress import silent
 from dlq.redrive.summary import GroupResult, RedriveSummary, Tally
-from dlq.run import Pending, RunSummary
+from dlq.scheduled_run import Pending, RunSummary
 from tests.support.findings_builder import a_difference, a_group, some_findings
 from tests.support.golden import assert_stored, stored_rows
 

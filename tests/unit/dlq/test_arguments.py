@@ -13,7 +13,7 @@ import pytest
 from dlq.cli.running import exit_code_of, main, parse
 from dlq.explain.analyze import AnalysisRequest
 from dlq.redrive.request import RedriveRequest
-from dlq.run import RunRequest
+from dlq.scheduled_run import RunRequest
 
 REDRIVE = ["redrive", "--archive", "a", "--plan", "p.yaml", "--to-queue-url", "u"]
 COLLECT = ["collect", "--archive", "a", "--parked-queue-url", "u"]

@@ -8,7 +8,7 @@ from dlq.plan.plan import Action, Plan, PlannedGroup, Snapshot
 from dlq.redrive.execution import task_count
 from dlq.redrive.request import RedriveRequest
 from dlq.redrive.resolving.resolve import ResolvedPlan
-from dlq.redrive.run import Run
+from dlq.redrive.send_run import SendRun
 from dlq.redrive.summary import RedriveSummary, Sent, Tally
 from dlq.redrive.totals import summarize
 
@@ -29,7 +29,7 @@ NOTHING: Any = None
 
 
 def summary(*tallies: Tally, executed: bool = True) -> RedriveSummary:
-    run = Run(NOTHING, options(), "p-1", "u")
+    run = SendRun(NOTHING, options(), "p-1", "u")
     sent = {"u": Sent(tallies)}
     resolved = ResolvedPlan(NOTHING, (), {"u": tallies}, 0, ())
     return summarize(run, PLAN.groups, resolved, sent if executed else None)

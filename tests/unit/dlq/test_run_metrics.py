@@ -6,7 +6,7 @@ from botocore.exceptions import EndpointConnectionError
 from moto import mock_aws
 
 from dlq.cli.verbs.run import publish_pending
-from dlq.run import Pending
+from dlq.scheduled_run import Pending
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient

@@ -31,7 +31,7 @@ from dlq.plan.action_policy import Policy, RunSettings
 from dlq.progress import Progress, silent
 from dlq.redrive.redrive import redrive
 from dlq.redrive.request import RedriveRequest
-from dlq.redrive.run import prepare
+from dlq.redrive.send_run import prepare
 from dlq.redrive.sending.stop_signals import Clock, Deadline
 from dlq.redrive.summary import RedriveSummary
 

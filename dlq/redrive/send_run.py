@@ -34,7 +34,7 @@ _LOOKS_A_WAIT = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class SendRun:
     """One run: what is asked for, of which archive, by whom.
 
     Attributes:
@@ -90,7 +90,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class RedriveRun(Run):
+class RedriveRun(SendRun):
     """A run of a redrive whose request, plan and queues fit together; ``prepare`` makes it.
 
     Attributes:

@@ -14,7 +14,7 @@ from dlq.archive.storage.files import Archive, open_archive
 from dlq.errors import ArchiveError, BusyError
 from dlq.redrive.execution import record_and_fence
 from dlq.redrive.request import RedriveRequest
-from dlq.redrive.run import Run
+from dlq.redrive.send_run import SendRun
 from local_sqs.clock import VirtualClock
 from tests.support.builders import NOW, queue_url
 from tests.support.ledgers import begin, settle
@@ -25,10 +25,10 @@ def archive(tmp_path: Path) -> Archive:
     return open_archive(str(tmp_path), creates=True)
 
 
-def run_of(archive: Archive, run_id: str = "run-1", **options: Any) -> Run:
+def run_of(archive: Archive, run_id: str = "run-1", **options: Any) -> SendRun:
     request = RedriveRequest(reason="it is fixed", **options)
     url = queue_url("main")
-    return Run(archive, request, "p-1", url, run_id=run_id, who="me@here")
+    return SendRun(archive, request, "p-1", url, run_id=run_id, who="me@here")
 
 
 def test_a_second_run_is_refused_whatever_its_plan_and_hears_of_the_first(
