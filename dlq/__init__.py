@@ -15,14 +15,14 @@ SQS, files or the terminal:
                      claims, results and what is pending (``message_state`` has the rules);
                      ``lock``; ``group_records``: what is remembered of groups
 ``plan/``            plan.yaml as a value, read with every fault named, and as a text; edits of one
-                     message; the steps of a ramp
+                     message
 ``ids/``             rules about messages by their ids: what a run does with each, in which order
 ``report/``          the HTML page of an analysis
 ``explain/``         the verb analyze: ``signature/`` of one failure, ``groups``, ``differences/``
                      to a cause, ``logs/`` of consumers; ``analyze`` * writes the report
 ``drain/`` *         the verb: one task (``drain_task``), and the tasks together (``drain``)
 ``redrive/`` *       the verb: ``redrive`` is the pipeline: ``resolving/``, ``execution``,
-                     ``sending/``; ``restore``; ``watch``: what fails again
+                     ``ramping/``, ``sending/``; ``restore``; ``watch``: what fails again
 ``inspect/``         the verbs ``status``, ``groups`` and ``show``
 ``erase/`` *         the verb: out of the archive, with the reports that quote it
 ``scheduled_run`` *  the verb ``run``: drain, analyze, apply a policy, redrive

@@ -20,7 +20,7 @@ from dlq.aws.clients import ClientFactory, require_queue, returns_table
 from dlq.errors import ArchiveError, InputError
 from dlq.figures import duration
 from dlq.plan.plan import Plan
-from dlq.plan.ramp import LastCount, last_counts
+from dlq.redrive.ramping.step_records import LastCount, last_counts
 from dlq_replay.errors import TableError
 from dlq_replay.replaying.returns import Returns
 

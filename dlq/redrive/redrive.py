@@ -25,11 +25,12 @@ from dlq.explain.signature.payload import Pointer, pointer_in_attributes, unwrap
 from dlq.explain.triage import GroupMemory
 from dlq.figures import counted
 from dlq.ids.columns import have_disposition
-from dlq.plan.ramp import LOOKS_A_MINUTE, Forecast, step_sizes
 from dlq.progress import Progress, silent
 from dlq.redrive.execution import TaskRunner, begin_run, end_run, wait_for_limit
-from dlq.redrive.ramp import Ramp
-from dlq.redrive.readings import begin_counters, unread_limits
+from dlq.redrive.ramping.ramp import Ramp
+from dlq.redrive.ramping.readings import begin_counters, unread_limits
+from dlq.redrive.ramping.step_records import Forecast, step_sizes
+from dlq.redrive.ramping.verdict_rules import LOOKS_A_MINUTE
 from dlq.redrive.resolving.archived_rows import read_archived
 from dlq.redrive.resolving.edits import edit_samples
 from dlq.redrive.resolving.resolve import ResolvedPlan, resolved_plan

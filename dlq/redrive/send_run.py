@@ -22,7 +22,7 @@ from dlq.plan.plan import Plan
 from dlq.plan.plan_file import PlanFile, find_plan
 from dlq.plan.reading import SqlCheck
 from dlq.progress import Progress, silent
-from dlq.redrive.readings import ReturnsProbe, find_probes
+from dlq.redrive.ramping.readings import ReturnsProbe, find_probes
 from dlq.redrive.request import RedriveRequest, SendRequest
 from dlq.redrive.resolving.editor import Editor
 from dlq.redrive.resolving.queues import find_queues

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from dlq.archive.ledger.disposition import Disposition
 from dlq.archive.ledger.stop import Stop
-from dlq.plan.ramp import Forecast, GroupRamp, Verdict
+from dlq.redrive.ramping.step_records import Forecast
+from dlq.redrive.ramping.verdict_rules import GroupRamp, Verdict
 from dlq.redrive.resolving.editor import EditSample
 
 EXAMPLES = 5

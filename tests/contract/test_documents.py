@@ -40,7 +40,8 @@ from dlq.inspect.status import (
     NewestReport,
     PlanCount,
 )
-from dlq.plan.ramp import Forecast, GroupRamp
+from dlq.redrive.ramping.step_records import Forecast
+from dlq.redrive.ramping.verdict_rules import GroupRamp
 from dlq.redrive.resolving.editor import EditSample
 from dlq.redrive.summary import RedriveSummary, Tally
 from dlq.scheduled_run import Pending, RunSummary

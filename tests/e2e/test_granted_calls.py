@@ -31,7 +31,7 @@ from dlq.aws.clients import DescribedQueue, sqs_client
 from dlq.cli.command import main as dlq
 from dlq.cli.on_glue import privacy_options, run_job
 from dlq.cli.running import main
-from dlq.redrive.readings import ReturnsProbe
+from dlq.redrive.ramping.readings import ReturnsProbe
 from dlq.redrive.redrive import gone_objects
 from dlq.redrive.request import RedriveRequest
 from dlq.stack.glue_runs import argument_of, command_of, request_stop, store_command

@@ -25,7 +25,7 @@ from dlq.console.pages.job_pages import STOP_POLLING
 from dlq.console.site import Console
 from dlq.engine import Engine
 from dlq.inspect.outcomes import Outcome
-from dlq.plan.ramp import LastCount, Steps
+from dlq.redrive.ramping.step_records import LastCount, Steps
 from dlq.redrive.request import RedriveRequest
 from dlq.redrive.sending.stop_signals import Clock
 from dlq.redrive.watch import Watch

@@ -24,7 +24,8 @@ from dlq.cli.verbs.redrive import exit_code_of
 from dlq.engine import Engine
 from dlq.errors import BusyError, InputError
 from dlq.explain.triage import Statement
-from dlq.plan.ramp import Forecast, Step, Steps, Verdict, last_counts
+from dlq.redrive.ramping.step_records import Forecast, Step, Steps, last_counts
+from dlq.redrive.ramping.verdict_rules import Verdict
 from dlq.redrive.redrive import redrive
 from dlq.redrive.request import RedriveRequest
 from dlq.redrive.send_run import prepare
@@ -443,7 +444,7 @@ def test_return_after_a_verdict_stops_its_group_within_the_last_step(
     job.begin(messages)
     late = job.groups["TimeoutError"]
     # Two steps, of which the second takes long.
-    monkeypatch.setattr("dlq.redrive.verdicts.step_size", lambda sent, n: n if sent else 1)
+    monkeypatch.setattr("dlq.redrive.ramping.verdicts.step_size", lambda sent, n: n if sent else 1)
     monkeypatch.setattr("dlq.redrive.execution._TROUBLE_SECONDS", 0.05)
 
     def slowly() -> None:

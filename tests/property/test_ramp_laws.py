@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 
 from dlq.aws.clients import queue_counts
 from dlq.explain.triage import GroupState
-from dlq.plan.ramp import (
+from dlq.redrive.ramping.step_records import Step
+from dlq.redrive.ramping.verdict_rules import (
     LOOKS_A_MINUTE,
     PATIENCE_MINUTES,
     GroupRamp,
     QueueTimes,
     Reading,
-    Step,
     Verdict,
     returns_allowed,
 )
-from dlq.redrive.verdicts import Verdicts
+from dlq.redrive.ramping.verdicts import Verdicts
 from dlq_replay.errors import TableError
 from dlq_replay.replaying.returns import Returns
 from dlq_replay.rules.outgoing import redriven_entry

@@ -1,6 +1,6 @@
 """Steps of a ramp."""
 
-from dlq.plan.ramp import Step
+from dlq.redrive.ramping.step_records import Step
 
 
 def a_step(

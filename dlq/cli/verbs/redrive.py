@@ -40,7 +40,7 @@ from dlq.redrive.request import RedriveRequest
 from dlq.redrive.summary import RedriveSummary
 
 if TYPE_CHECKING:
-    from dlq.plan.ramp import GroupRamp
+    from dlq.redrive.ramping.verdict_rules import GroupRamp
     from dlq.redrive.watch import Watched
 
 _ABOUT = """\

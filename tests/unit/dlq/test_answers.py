@@ -26,8 +26,9 @@ from dlq.cli.verbs.redrive import print_redrive
 from dlq.cli.verbs.run import exit_code_of_run
 from dlq.drain.drain import DrainSummary
 from dlq.errors import InputError
-from dlq.plan.ramp import Forecast, GroupRamp, Verdict
 from dlq.progress import silent
+from dlq.redrive.ramping.step_records import Forecast
+from dlq.redrive.ramping.verdict_rules import GroupRamp, Verdict
 from dlq.redrive.summary import GroupResult, RedriveSummary, Tally
 from dlq.scheduled_run import Pending, RunSummary
 from tests.support.findings_builder import a_difference, a_group, some_findings

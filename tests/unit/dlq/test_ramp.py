@@ -14,25 +14,27 @@ from dlq.errors import ArchiveError
 from dlq.explain.triage import GroupState
 from dlq.plan import ramp as ramp_module
 from dlq.plan.action_policy import ALLOWED_RETURNS
-from dlq.plan.ramp import (
-    GroupRamp,
+from dlq.redrive.ramping.step_records import (
     LastCount,
-    QueueTimes,
-    Reading,
     Step,
     Steps,
+    earlier_steps,
+    ended_steps,
+    last_counts,
+    step_sizes,
+    unfinished_plan,
+)
+from dlq.redrive.ramping.verdict_rules import (
+    GroupRamp,
+    QueueTimes,
+    Reading,
     Verdict,
     VerdictBlocker,
     blocker_of,
-    earlier_steps,
-    ended_steps,
     group_ramp,
-    last_counts,
     may_have_a_step,
     proven_after,
     returns_allowed,
-    step_sizes,
-    unfinished_plan,
 )
 from tests.support.ramp_steps import a_step
 

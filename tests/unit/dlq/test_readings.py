@@ -11,14 +11,14 @@ from botocore.exceptions import ClientError
 
 from dlq.aws.clients import ClientFactory, DescribedQueue, Limit, QueueCounts
 from dlq.errors import InputError
-from dlq.plan.ramp import Reading
-from dlq.redrive import readings
-from dlq.redrive.readings import (
+from dlq.redrive.ramping import readings
+from dlq.redrive.ramping.readings import (
     ReturnsProbe,
     begin_counters,
     find_probes,
     unread_limits,
 )
+from dlq.redrive.ramping.verdict_rules import Reading
 from dlq.redrive.request import RedriveRequest
 from dlq_replay.errors import TableError
 from tests.support.builders import queue_arn, queue_url

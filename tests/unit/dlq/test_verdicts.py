@@ -8,8 +8,9 @@ import pytest
 
 from dlq.aws.clients import QueueCounts
 from dlq.explain.triage import GroupState
-from dlq.plan.ramp import GroupRamp, QueueTimes, Reading, Step, Verdict
-from dlq.redrive.verdicts import Counts, Verdicts
+from dlq.redrive.ramping.step_records import Step
+from dlq.redrive.ramping.verdict_rules import GroupRamp, QueueTimes, Reading, Verdict
+from dlq.redrive.ramping.verdicts import Counts, Verdicts
 from tests.support.ramp_steps import a_step
 
 EMPTY = QueueCounts()

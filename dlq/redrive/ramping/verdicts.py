@@ -9,21 +9,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from dlq.explain.triage import GroupState
-from dlq.plan.ramp import (
+from dlq.redrive.ramping.step_records import Step, own_steps, step_size, unfinished_plan
+from dlq.redrive.ramping.verdict_rules import (
     LOOKS,
     GroupRamp,
     QueueTimes,
     Reading,
-    Step,
     Verdict,
     VerdictBlocker,
     blocker_of,
     group_ramp,
     may_have_a_step,
-    own_steps,
     proven_after,
-    step_size,
-    unfinished_plan,
 )
 
 Counts = Mapping[str, int]

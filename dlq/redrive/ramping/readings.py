@@ -23,7 +23,7 @@ from dlq.aws.clients import (
     returns_table,
 )
 from dlq.errors import InputError
-from dlq.plan.ramp import PATIENCE_MINUTES, Reading
+from dlq.redrive.ramping.verdict_rules import PATIENCE_MINUTES, Reading
 from dlq.redrive.request import RedriveRequest
 from dlq_replay.aws.sqs import SqsQueue, describe
 from dlq_replay.errors import TableError

@@ -45,28 +45,24 @@ from dlq.ids.columns import (
 from dlq.ids.counts import counted_by
 from dlq.ids.order import with_chunks, with_waiting
 from dlq.ids.steps import drawn_step
-from dlq.plan.ramp import (
-    LOOKS_A_MINUTE,
-    PATIENCE_MINUTES,
-    GroupRamp,
-    LastCount,
-    QueueTimes,
-    Step,
-    Steps,
-    earlier_steps,
-    ended_steps,
-)
 from dlq.redrive.execution import (
     TaskRunner,
     look_until,
     wait_for_limit,
     write_rows,
 )
-from dlq.redrive.readings import ReturnsProbe
+from dlq.redrive.ramping.readings import ReturnsProbe
+from dlq.redrive.ramping.step_records import LastCount, Step, Steps, earlier_steps, ended_steps
+from dlq.redrive.ramping.verdict_rules import (
+    LOOKS_A_MINUTE,
+    PATIENCE_MINUTES,
+    GroupRamp,
+    QueueTimes,
+)
+from dlq.redrive.ramping.verdicts import Counts, Verdicts
 from dlq.redrive.sending.stop_signals import TableWatch
 from dlq.redrive.summary import Sent, Tally
 from dlq.redrive.totals import not_reached
-from dlq.redrive.verdicts import Counts, Verdicts
 from dlq_replay.errors import TableError
 from dlq_replay.wire.addresses import QueueAddress
 
