@@ -4,6 +4,7 @@ import doctest
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -12,8 +13,8 @@ from dlq.archive.storage.files import open_archive
 from dlq.aws.clients import QueueCounts
 from dlq.errors import ArchiveError
 from dlq.explain.triage import GroupState
-from dlq.plan import ramp as ramp_module
 from dlq.plan.action_policy import ALLOWED_RETURNS
+from dlq.redrive.ramping import step_records, verdict_rules
 from dlq.redrive.ramping.step_records import (
     LastCount,
     Step,
@@ -51,8 +52,9 @@ GOOD = Reading(LATE, main=NONE, dead_letters=NONE, ages={660.0: 20.0}, deleted=6
 NO_AGES = replace(GOOD, ages={})
 
 
-def test_examples_of_steps_are_right() -> None:
-    result = doctest.testmod(ramp_module)
+@pytest.mark.parametrize("module", [step_records, verdict_rules])
+def test_examples_of_steps_are_right(module: ModuleType) -> None:
+    result = doctest.testmod(module)
 
     assert result.attempted
     assert not result.failed
