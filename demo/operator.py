@@ -20,7 +20,7 @@ from pathlib import Path
 from demo import ROOT, DemoError
 from demo.screen import Screen, lines_of
 from demo.world import FAILURE_TABLE, Queues
-from dlq.cli.verb import DONE, INTERRUPTED, NOT_ALL_SENT, STOPPED
+from dlq.cli.verb import DONE, FAILED_AGAIN, INTERRUPTED, NOT_ALL_SENT
 from dlq.console.jobs import MOST_STOPS, Jobs
 from dlq.figures import counted
 
@@ -135,7 +135,7 @@ class Operator:
             return DONE
 
         words += ["--reason", reason, "--execute"]
-        exit_codes = (DONE, STOPPED, NOT_ALL_SENT)
+        exit_codes = (DONE, FAILED_AGAIN, NOT_ALL_SENT)
         for _ in range(_MAX_RAMP_RUNS):
             exit_code, lines = self._run("redrive", *words, exit_codes=exit_codes)
             self._quote(lines)

@@ -28,7 +28,7 @@ from demo.world import (
     local_aws,
     poll,
 )
-from dlq.cli.verb import STOPPED
+from dlq.cli.verb import FAILED_AGAIN
 from dlq.figures import counted
 
 # A heartbeat, a backoff and a visibility timeout end within this time.
@@ -288,7 +288,7 @@ class Run:
             if self._queues.parked.depth().total:
                 self._operator.collect()
             self._operator.approve()
-            if self._ramp("bugs fixed") != STOPPED:
+            if self._ramp("bugs fixed") != FAILED_AGAIN:
                 break
 
     def _leave_to_viewer(self) -> None:

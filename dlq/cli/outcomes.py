@@ -60,7 +60,7 @@ _COLUMNS = {
     "in progress": (Disposition.IN_PROGRESS, Disposition.WAITS),
     "failed": (Disposition.FAILED,),
     "not reached": (Disposition.NOT_REACHED,),
-    "stopped": (Disposition.STOPPED,),
+    "halted": (Disposition.HALTED,),
 }
 
 

@@ -54,7 +54,7 @@ EXIT_WORDS: Mapping[int | None, str] = {
     verb.DONE: "done",
     verb.CHECK_FAILED: "failed",
     verb.BAD_INPUT: "refused",
-    verb.STOPPED: "stopped: too much failed again",
+    verb.FAILED_AGAIN: "too much failed again",
     verb.NOT_ALL_SENT: "some messages were not sent",
     verb.INTERRUPTED: "stopped",
 }

@@ -19,7 +19,7 @@ from dlq.archive.storage.files import Archive
 from dlq.archive.storage.table_parts import table_digest
 from dlq.errors import InputError
 from dlq.explain.findings import Findings
-from dlq.explain.triage import BINDING_DISPOSITIONS, EDIT, STOPPED, GroupMemory, Statement, Status
+from dlq.explain.triage import BINDING_DISPOSITIONS, EDIT, HALTED, GroupMemory, Statement, Status
 from dlq.plan.action_policy import Rule
 from dlq.plan.plan import Action
 from dlq.plan.plan_file import find_plan
@@ -92,8 +92,8 @@ def _statement_as_of(
     who = f"analysis, as said of {source_id}"
     if disposition == EDIT:
         return Statement(now, who, plan_id=plan_id, is_edited=True)
-    if disposition == STOPPED:
-        return Statement(now, who, stopped=memory.state(source_id).stopped)
+    if disposition == HALTED:
+        return Statement(now, who, halted=memory.state(source_id).halted)
     return Statement(now, who, action=disposition, plan_id=plan_id)
 
 

@@ -17,11 +17,11 @@ NOTE_CHARACTERS = 2_000
 EDIT = "edit"
 """Disposition of a group whose edit nobody has carried out."""
 
-STOPPED = "stopped"
+HALTED = "halted"
 """Disposition of a group of which too much failed again: no rule and no redrive sends more of it
 until a person decides again."""
 
-BINDING_DISPOSITIONS = ("discard", EDIT, "leave", STOPPED)
+BINDING_DISPOSITIONS = ("discard", EDIT, "leave", HALTED)
 """Dispositions of a group that a policy must not go against, the strictest last."""
 
 
@@ -53,7 +53,7 @@ class Status(StrEnum):
     docs/analysis.md says when a group has which, under "Groups live on".
     """
 
-    STOPPED = STOPPED
+    HALTED = HALTED
     REGRESSED = "regressed"
     NEW = "new"
     KNOWN = "known"
@@ -72,7 +72,7 @@ class Statement:
         text: the note, in the user's own words; empty takes an earlier one away.
         is_resolved: True: the group is resolved from *time* on; False: it is not.
         is_edited: whether that plan's entry has an edit.
-        stopped: why a redrive of the group was stopped.
+        halted: why a ramp halted the group.
     """
 
     time: datetime
@@ -82,7 +82,7 @@ class Statement:
     text: str | None = None
     is_resolved: bool | None = None
     is_edited: bool = False
-    stopped: str | None = None
+    halted: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class GroupState:
         action: the last decision, in the plan *plan_id*.
         note_in: number of the statement with the note.
         edited_at: the time of the last decision, if it came with an edit.
-        stops: how often it was stopped.
+        halts: how often it was halted.
     """
 
     number: int = 0
@@ -103,8 +103,8 @@ class GroupState:
     resolved_at: datetime | None = None
     plan_id: str | None = None
     edited_at: datetime | None = None
-    stopped: str | None = None
-    stops: int = 0
+    halted: str | None = None
+    halts: int = 0
 
     def after(self, statement: Statement) -> "GroupState":
         """Return the state after the next statement."""
@@ -123,13 +123,13 @@ class GroupState:
             plan_id = statement.plan_id
             edited_at = statement.time if statement.is_edited else None
 
-        stops = self.stops
-        stopped = self.stopped
-        if statement.stopped is not None:
-            stops += 1
-            stopped = statement.stopped or self.stopped
+        halts = self.halts
+        halted = self.halted
+        if statement.halted is not None:
+            halts += 1
+            halted = statement.halted or self.halted
         if statement.action:
-            stopped = None
+            halted = None
         return GroupState(
             number=number,
             action=statement.action or self.action,
@@ -137,8 +137,8 @@ class GroupState:
             resolved_at=resolved_at,
             plan_id=plan_id,
             edited_at=edited_at,
-            stopped=stopped,
-            stops=stops,
+            halted=halted,
+            halts=halts,
         )
 
     def disposition(self, first_parked_at: datetime | None = None) -> str | None:
@@ -147,8 +147,8 @@ class GroupState:
         *first_parked_at* is the time of the group's oldest pending message, None if unknown. An
         edit is carried out when no message from before it is left.
         """
-        if self.stopped is not None:
-            return STOPPED
+        if self.halted is not None:
+            return HALTED
         if self.edited_at is not None:
             is_left = first_parked_at is None or first_parked_at <= self.edited_at
             return EDIT if is_left else None
@@ -185,21 +185,21 @@ class GroupMemory:
     unreadable: tuple[str, ...] = ()
 
     @property
-    def stopped(self) -> dict[str, str]:
+    def halted(self) -> dict[str, str]:
         """The groups of which nothing is sent, by id: why.
 
-        Also those whose last statement cannot be read, because it may have stopped them.
+        Also those whose last statement cannot be read, because it may have halted them.
         """
-        stopped = {}
+        halted = {}
         for group_id, state in self.states.items():
-            reason = state.stopped
+            reason = state.halted
             if reason is not None:
-                stopped[group_id] = reason
+                halted[group_id] = reason
         for path in self.unreadable:
             group_id = path.split("/")[1]
             if is_group_id(group_id):
-                stopped.setdefault(group_id, f"{path} cannot be read")
-        return stopped
+                halted.setdefault(group_id, f"{path} cannot be read")
+        return halted
 
     def state(self, group_id: str) -> GroupState:
         """Return the state of a group after all statements about it."""
@@ -272,8 +272,8 @@ def _seen(
 
 
 def _status(state: GroupState, last_parked_at: datetime | None, *, is_new: bool) -> Status:
-    if state.stopped is not None:
-        return Status.STOPPED
+    if state.halted is not None:
+        return Status.HALTED
     if state.resolved_at is None:
         return Status.NEW if is_new else Status.KNOWN
     is_back = last_parked_at is not None and last_parked_at > state.resolved_at

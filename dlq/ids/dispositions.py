@@ -45,7 +45,7 @@ def with_dispositions(
     to_fifo: bool,
     unconfirmed: str,
     requires_room: bool = False,
-    stopped: Collection[str] = (),
+    halted: Collection[str] = (),
 ) -> pa.Table:
     """Replace ``RULE_COLUMNS`` by disposition and ``DETAIL``: the first rule that fits holds.
 
@@ -57,7 +57,7 @@ def with_dispositions(
         to_fifo: a FIFO destination takes no message without a message group.
         unconfirmed: see ``SendRequest``. A discard settles an unconfirmed message in any case.
         requires_room: whether a message that cannot carry its plan's id is left.
-        stopped: ids of groups of which nothing is sent until a person decides again.
+        halted: ids of groups of which nothing is sent until a person decides again.
     """
     group_ids = rows["group_id"]
     is_discarded = _have_action(group_ids, actions, "discard")
@@ -82,7 +82,7 @@ def with_dispositions(
         (Disposition.NO_GROUP, ~has_group & to_fifo),
         (Disposition.EDIT_FAILED, has_fault),
         (Disposition.NO_ROOM, ~flags(rows[HAS_ROOM]) & requires_room),
-        (Disposition.STOPPED, values_among(group_ids, stopped)),
+        (Disposition.HALTED, values_among(group_ids, halted)),
     ]
     codes = _first_that_fits(rules, rows.num_rows)
 

@@ -43,7 +43,7 @@ class ListedGroup:
     states: Mapping[str, int] | None = None
     returned: int | None = None
     returned_at: datetime | None = None
-    stopped: str | None = None
+    halted: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ def list_groups(
             status=_current_status(finding, state),
             resolved_at=state.resolved_at,
             remembered=notes.get(group.group_id, ""),
-            stopped=state.stopped,
+            halted=state.halted,
         )
 
         outcome = outcomes.get(group.group_id)
@@ -152,9 +152,9 @@ def _difference_text(group: PlannedGroup, finding: GroupFinding | None) -> str:
 def _current_status(finding: GroupFinding | None, state: GroupState) -> str:
     """Return the group's status in the report, unless somebody has decided since."""
     status = finding.status if finding else ""
-    if state.stopped is not None:
-        return Status.STOPPED.value
-    if status == Status.STOPPED:
+    if state.halted is not None:
+        return Status.HALTED.value
+    if status == Status.HALTED:
         # Somebody has decided since the analysis.
         return Status.KNOWN.value
     return status

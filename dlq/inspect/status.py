@@ -90,7 +90,7 @@ class NewestReport:
     Attributes:
         unlisted: pending messages that are not in it.
         decided: pending messages that its plan redrives or discards, without those of groups that
-            are stopped. A newer plan would leave them.
+            are halted. A newer plan would leave them.
         fault: why its plan cannot be read; empty if it can be.
     """
 
@@ -191,7 +191,7 @@ def _newest_report(archive: Archive, pending: pa.Table) -> NewestReport | None:
         return NewestReport(file.folder.root.rpartition("/")[2], fault=str(error))
 
     acting_groups = {group.group_id for group in plan.groups if group.action is not Action.LEAVE}
-    acting_groups -= read_memory(archive).stopped.keys()
+    acting_groups -= read_memory(archive).halted.keys()
     is_acting = is_in(members["group_id"].cast(pa.string()), sorted(acting_groups))
     chosen = members.filter(is_acting)
 

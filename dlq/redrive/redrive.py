@@ -27,6 +27,7 @@ from dlq.figures import counted
 from dlq.ids.columns import have_disposition
 from dlq.progress import Progress, silent
 from dlq.redrive.execution import TaskRunner, begin_run, end_run, wait_for_limit
+from dlq.redrive.halted_plan import halted_note
 from dlq.redrive.ramping.ramp import Ramp
 from dlq.redrive.ramping.readings import begin_counters, unread_limits
 from dlq.redrive.ramping.step_records import Forecast, step_sizes
@@ -36,7 +37,6 @@ from dlq.redrive.resolving.edits import edit_samples
 from dlq.redrive.resolving.resolve import ResolvedPlan, resolved_plan
 from dlq.redrive.send_run import RedriveRun
 from dlq.redrive.sending.stop_signals import Clock, Deadline, TableWatch
-from dlq.redrive.stopped_plan import stopped_note
 from dlq.redrive.summary import RedriveSummary, Sent, Tally
 from dlq.redrive.totals import first_stop, not_reached, summarize
 from dlq_replay.aws.sqs import describe
@@ -77,7 +77,7 @@ def redrive(
     with run.locked(progress) as lock:
         with progress("resolving each message", str):
             resolved = resolved_plan(engine, run)
-        notes = [*resolved.notes, *_stopped_notes(resolved, memory)]
+        notes = [*resolved.notes, *_halted_notes(resolved, memory)]
         if not run.request.execute:
             summary = _dry_run(engine, run, resolved)
             return replace(summary, notes=(*notes, *summary.notes))
@@ -105,13 +105,13 @@ def redrive(
     )
 
 
-def _stopped_notes(resolved: ResolvedPlan, memory: GroupMemory) -> list[str]:
-    """Return a sentence for each group that somebody, or a ramp, has stopped."""
+def _halted_notes(resolved: ResolvedPlan, memory: GroupMemory) -> list[str]:
+    """Return a sentence for each group that somebody, or a ramp, has halted."""
     # In the plan's order, each once: a repeated dry run says the same.
     notes: dict[str, str] = {}
     for tally in resolved.planned:
-        if tally.disposition == Disposition.STOPPED:
-            notes[tally.group_id] = stopped_note(tally.group_id, memory.stopped[tally.group_id])
+        if tally.disposition == Disposition.HALTED:
+            notes[tally.group_id] = halted_note(tally.group_id, memory.halted[tally.group_id])
     return list(notes.values())
 
 

@@ -101,23 +101,23 @@ class RedriveSummary:
         return bool(self.run_id)
 
     @property
-    def stopped_groups(self) -> tuple[str, ...]:
+    def halted_groups(self) -> tuple[str, ...]:
         """The groups of which too much failed again: no more is sent until a person decides."""
         bad_ids: set[str] = set()
         for ramp in self.ramp:
             if ramp.verdict is Verdict.BAD:
                 bad_ids.add(ramp.group_id)
 
-        stopped_ids: list[str] = []
+        halted_ids: list[str] = []
         for group in self.groups:
-            if group.group_id in bad_ids or group.counts.get(Disposition.STOPPED):
-                stopped_ids.append(group.group_id)
-        return tuple(stopped_ids)
+            if group.group_id in bad_ids or group.counts.get(Disposition.HALTED):
+                halted_ids.append(group.group_id)
+        return tuple(halted_ids)
 
     @property
-    def is_stopped(self) -> bool:
+    def has_halted_groups(self) -> bool:
         """True if messages stayed because too much of their group failed again: exit code 3."""
-        return self.executed and bool(self.stopped_groups)
+        return self.executed and bool(self.halted_groups)
 
     @property
     def is_unfinished(self) -> bool:

@@ -1,4 +1,4 @@
-"""Publishes a daily notice while messages are parked, or a group is stopped, regressed or new.
+"""Publishes a daily notice while messages are parked, or a group is halted, regressed or new.
 
 A CloudWatch alarm notifies only when its state changes. This function repeats the notice every day.
 It also notifies of failed runs of the scheduled Spark job, which no metric shows. For alarms it
@@ -45,7 +45,7 @@ NEW_FOR = timedelta(hours=25)
 _MOST_GROUPS = 20
 """Groups that a notice names, at most."""
 
-_NAMED = ("stopped", "regressed", "new")
+_NAMED = ("halted", "regressed", "new")
 """Statuses of groups that a notice names, in its order."""
 
 _MESSAGE_ID = re.compile(r"[A-Za-z0-9-]{1,100}")
@@ -98,7 +98,7 @@ class Waiting:
 
     @property
     def title(self) -> str:
-        """The number of groups by status: ``1 stopped, 2 new``; empty for none."""
+        """The number of groups by status: ``1 halted, 2 new``; empty for none."""
         counts = Counter(status for status, *_ in self.groups or ())
         return ", ".join(f"{count} {status}" for status, count in counts.items())
 
@@ -133,8 +133,8 @@ class Waiting:
             lines += [f"  {group_id}  {status}, {count}" for status, group_id, count in shown]
             if len(self.groups) > len(shown):
                 lines.append(f"  and {len(self.groups) - len(shown)} more: see dlq groups")
-            if self.groups[0][0] == "stopped":
-                lines.append(_OF_STOPPED)
+            if self.groups[0][0] == "halted":
+                lines.append(_OF_HALTED)
 
         return "\n".join([*lines, "", _ADVICE])
 
@@ -146,11 +146,11 @@ What to do, each with --stack and the name of the stack:
   dlq redrive --group ID      shows what a redrive of a group would do, and says how to do it
   dlq decide ID discard       says in the plan that a group is written off; dlq redrive does it
   dlq decide ID --resolved    says that a group is fixed; what is parked later makes it regressed
-This notice comes once a day while messages are in the parked queue, a group is stopped, regressed
+This notice comes once a day while messages are in the parked queue, a group is halted, regressed
 or new, or messages wait that nothing has grouped."""
 
-_OF_STOPPED = (
-    "Stopped: too much of a redrive failed again. Nothing more of the group is sent until somebody "
+_OF_HALTED = (
+    "Halted: too much of a redrive failed again. Nothing more of the group is sent until somebody "
     "decides again: dlq decide ID redrive"
 )
 
@@ -334,7 +334,7 @@ _EXIT_CODE = re.compile(r"\bended with exit code ([0-9]{1,3})\b")
 _MEANINGS = {
     "1": "Spark itself failed",
     "2": "bad arguments or input, or a drain that was stopped by an error",
-    "3": "stopped by a bad step",
+    "3": "too much of a redrive failed again",
     "4": "some messages could not be sent",
 }
 """Exit codes of the job. Of the event's message, only the code that ``glue_job`` wrote is used."""

@@ -46,13 +46,13 @@ def paths(world: DeadJobs, text: str) -> list[str]:
     seen: dict[str, Any] = {"problems": [a_problem(text)], "samples": [sample], "notes": [text]}
     dry_run = world.dry_run(**seen, forecast=FORECAST)
     at_once = world.dry_run(**seen)
-    stopped_answer = redrive_answer(world, {"sent": 3, "stopped": 17}, run_id="r", ramp=ramp)
-    stopped = world.ended(executed, stopped_answer, 3, f"dlq: {text}\n{text}\n")
+    halted_answer = redrive_answer(world, {"sent": 3, "halted": 17}, run_id="r", ramp=ramp)
+    halted = world.ended(executed, halted_answer, 3, f"dlq: {text}\n{text}\n")
     died = world.ended(executed, exit_code=None)
     died.folder.joinpath("progress.jsonl").write_text(
         json.dumps({"label": text, "seconds": 9, "text": text}) + "\n"
     )
-    jobs = [job.job_id for job in (dry_run, at_once, stopped, died)]
+    jobs = [job.job_id for job in (dry_run, at_once, halted, died)]
     return ["/jobs", "/redrive", *(f"/jobs/{job_id}" for job_id in jobs)]
 
 

@@ -487,26 +487,26 @@ def test_hostile_texts_stay_texts(tmp_path: Path, is_unmasked: bool) -> None:
             assert beginning in pages("/messages/")
 
 
-def test_group_is_shown_as_stopped_with_the_reason_until_somebody_decides_again(
+def test_group_is_shown_as_halted_with_the_reason_until_somebody_decides_again(
     tmp_path: Path, capsys: Capture
 ) -> None:
     archive = archive_with(tmp_path, [a_dead_letter(n) for n in range(5)])
     (group_id,) = groups_of(plan_of(archive))
     why = "3 of 9 messages failed again, 0 allowed"
-    add_statement(archive, group_id, Statement(NOW, "ada@desk", stopped=why))
+    add_statement(archive, group_id, Statement(NOW, "ada@desk", halted=why))
     browser = opened(console_of(archive))
     pages = [browser.get(path).text for path in ("/", f"/groups/{group_id}")]
     main(["groups", "--archive", archive.root])
     printed = capsys.readouterr().out
     main(["decide", "--archive", archive.root, group_id, "redrive"])
 
-    assert_page("groups, one of them stopped", pages[0], archive)
-    assert_page("a group that is stopped", pages[1], archive)
-    assert "groups: 1 stopped" in printed
-    assert f"stopped: {why}; decide again" in printed
-    assert 'class="status stopped"' in pages[0]
+    assert_page("groups, one of them halted", pages[0], archive)
+    assert_page("a group that is halted", pages[1], archive)
+    assert "groups: 1 halted" in printed
+    assert f"halted: {why}; decide again" in printed
+    assert 'class="status halted"' in pages[0]
     groups = browser.get("/").text
     assert group_id in groups
-    assert 'class="status stopped"' not in groups
+    assert 'class="status halted"' not in groups
     after = browser.get(f"/groups/{group_id}").text
-    assert_page("a group that was stopped", after, archive)
+    assert_page("a group that was halted", after, archive)

@@ -163,26 +163,26 @@ def test_only_what_is_not_done_goes_on(world: DeadJobs, exit_code: int, offers: 
     assert ("/again" in page) is offers
 
 
-def test_nothing_goes_on_where_all_that_is_left_is_stopped(world: DeadJobs) -> None:
+def test_nothing_goes_on_where_all_that_is_left_is_halted(world: DeadJobs) -> None:
     words = [*world.preview_words, "--execute", "--reason", "x"]
-    answer = redrive_answer(world, {"sent": 3, "stopped": 17}, run_id="r-1")
+    answer = redrive_answer(world, {"sent": 3, "halted": 17}, run_id="r-1")
 
-    page = world.page(world.ended(words, answer, 3, "dlq: stopped: too many\n"))
+    page = world.page(world.ended(words, answer, 3, "dlq: halted: too many\n"))
 
     assert "/again" not in page
     assert f'href="{BASE}/groups/{world.group_id}?plan={world.plan_id}">decide again</a>' in page
 
 
-def test_a_dry_run_of_a_stopped_group_leads_to_a_decision_and_to_no_execution(
+def test_a_dry_run_of_a_halted_group_leads_to_a_decision_and_to_no_execution(
     world: DeadJobs,
 ) -> None:
-    why = f"group {world.group_id} is stopped: 1 of 1 message failed again, 0 allowed; decide again"
-    answer = redrive_answer(world, {"stopped": 20}, notes=[why], decisions_sha256="0" * 64)
+    why = f"group {world.group_id} is halted: 1 of 1 message failed again, 0 allowed; decide again"
+    answer = redrive_answer(world, {"halted": 20}, notes=[why], decisions_sha256="0" * 64)
 
     page = world.page(world.ended(world.preview_words, answer))
 
     assert "/redrive/execute" not in page
-    assert_page("a dry run of a stopped group", page, world.archive)
+    assert_page("a dry run of a halted group", page, world.archive)
 
 
 def test_dry_run_leads_to_its_form(world: DeadJobs) -> None:
@@ -206,7 +206,7 @@ def ramp_of(group_id: str, verdict: str, **fields: Any) -> dict[str, Any]:
     return {"group_id": group_id, "verdict": verdict, "reason": "", **numbers, **fields}
 
 
-def test_ramp_shows_how_far_each_group_is_and_what_to_do_about_a_stopped_one(
+def test_ramp_shows_how_far_each_group_is_and_what_to_do_about_a_halted_one(
     world: DeadJobs,
 ) -> None:
     why = "1 of 3 messages failed again, 0 allowed"
@@ -215,11 +215,11 @@ def test_ramp_shows_how_far_each_group_is_and_what_to_do_about_a_stopped_one(
         ramp_of("g-unknown", "unknown", returned=None, reason="a failure may <still> return"),
         ramp_of(world.group_id, "bad", returned=1, reason=why),
     ]
-    counts = {"sent": 3, "stopped": 17}
+    counts = {"sent": 3, "halted": 17}
     words = [*world.preview_words, "--execute", "--reason", "x"]
     answer = redrive_answer(world, counts, run_id="r-1", ramp=groups)
 
-    page = world.page(world.ended(words, answer, 3, "dlq: stopped: too many\nWARN x\n"))
+    page = world.page(world.ended(words, answer, 3, "dlq: halted: too many\nWARN x\n"))
 
     assert_page("a ramp", page, world.archive)
 

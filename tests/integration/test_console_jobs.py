@@ -64,7 +64,7 @@ def record_of(job: Job) -> dict[str, Any]:
         ("exit 0", 0, "done"),
         ("break", 1, "failed"),
         ("exit 2", 2, "refused"),
-        ("exit 3", 3, "stopped: too much failed again"),
+        ("exit 3", 3, "too much failed again"),
         ("exit 4", 4, "some messages were not sent"),
         ("exit 130", 130, "stopped"),
         ("exit 77", 77, "exit code 77"),

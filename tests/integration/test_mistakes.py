@@ -1,4 +1,4 @@
-"""A mistake is found, and a stopped group is answered, before any engine starts."""
+"""A mistake is found, and a halted group is answered, before any engine starts."""
 
 import json
 import os
@@ -131,46 +131,46 @@ def test_a_column_of_an_edit_that_is_mistyped_is_named(
 
 
 @pytest.fixture
-def stopped(archive: Archive) -> str:
+def halted(archive: Archive) -> str:
     """The id of the plan's only group, of which too much failed again."""
     [group] = plan_of(archive).groups
     why = "1 of 1 message failed again, 0 allowed"
-    statement = Statement(datetime.now(UTC), "ann@desk", stopped=why)
+    statement = Statement(datetime.now(UTC), "ann@desk", halted=why)
     add_statement(archive, group.group_id, statement)
     return group.group_id
 
 
-def test_a_stopped_group_is_answered_with_what_lets_it_go_on(
-    archive: Archive, main_queue: SqsQueue, stopped: str, capsys: Capture
+def test_a_halted_group_is_answered_with_what_lets_it_go_on(
+    archive: Archive, main_queue: SqsQueue, halted: str, capsys: Capture
 ) -> None:
     words = ["redrive", "--archive", archive.root, "--main-queue-url", main_queue.url]
-    words += ["--group", stopped[:5]]
+    words += ["--group", halted[:5]]
 
     assert main(words) == 0
     assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == [
-        "group         action   stopped",
-        f"{stopped}  redrive        3",
-        f"note: group {stopped} is stopped: 1 of 1 message failed again, 0 allowed; decide again",
+        "group         action   halted",
+        f"{halted}  redrive       3",
+        f"note: group {halted} is halted: 1 of 1 message failed again, 0 allowed; decide again",
         f"dry run: nothing would be sent to {main_queue.url}",
-        f"once it is fixed: dlq decide --archive {archive.root} {stopped} redrive",
+        f"once it is fixed: dlq decide --archive {archive.root} {halted} redrive",
     ]
 
     assert main([*words, "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert answer["groups"][0]["counts"] == {"stopped": 3}
+    assert answer["groups"][0]["counts"] == {"halted": 3}
     assert (answer["run_id"], answer["decisions_sha256"] != "") == ("", True)
 
     assert main([*words, "--execute", "--reason", "try"]) == 3
     errors = capsys.readouterr().err
-    assert errors.startswith(f"dlq: stopped: {stopped}: more failed again than allowed")
-    assert errors.endswith(f"dlq decide --archive {archive.root} {stopped} redrive\n")
+    assert errors.startswith(f"dlq: halted: {halted}: more failed again than allowed")
+    assert errors.endswith(f"dlq decide --archive {archive.root} {halted} redrive\n")
     assert archive.list("runs") == []
 
 
 def test_what_is_decided_again_needs_an_engine(
-    archive: Archive, main_queue: SqsQueue, stopped: str, capsys: Capture
+    archive: Archive, main_queue: SqsQueue, halted: str, capsys: Capture
 ) -> None:
-    assert main(["decide", "--archive", archive.root, stopped, "redrive"]) == 0
+    assert main(["decide", "--archive", archive.root, halted, "redrive"]) == 0
 
     with pytest.raises(pytest.fail.Exception, match="an engine is started"):
         main(["redrive", "--archive", archive.root, "--main-queue-url", main_queue.url])

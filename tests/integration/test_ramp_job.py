@@ -183,7 +183,7 @@ def number(message: Message) -> int:
     return int(json.loads(message.body)["n"])
 
 
-def test_bad_step_stops_its_group_until_somebody_decides_and_the_other_goes_on(
+def test_bad_step_halts_its_group_until_somebody_decides_and_the_other_goes_on(
     job: Job, world: RampWorld
 ) -> None:
     job.begin(two_groups())
@@ -192,8 +192,8 @@ def test_bad_step_stops_its_group_until_somebody_decides_and_the_other_goes_on(
     summary = job.run()
 
     assert job.verdicts(summary) == {"TimeoutError": Verdict.SENT, "KeyError": Verdict.BAD}
-    assert summary.is_stopped
-    assert summary.counts == {"sent": 11, "stopped": 9}
+    assert summary.has_halted_groups
+    assert summary.counts == {"sent": 11, "halted": 9}
     assert job.handled() == list(range(1, 20, 2))
     [returned] = world.parked.receive()
     assert isinstance(returned, Message)
@@ -207,10 +207,10 @@ def test_bad_step_stops_its_group_until_somebody_decides_and_the_other_goes_on(
 
     again = job.run()
 
-    assert again.is_stopped
-    assert again.counts == {"sent_before": 11, "stopped": 9}
+    assert again.has_halted_groups
+    assert again.counts == {"sent_before": 11, "halted": 9}
     [note] = again.notes
-    assert "is stopped: 1 of 1 message failed again, 0 allowed; decide again" in note
+    assert "is halted: 1 of 1 message failed again, 0 allowed; decide again" in note
 
     job.say(bad, action="redrive", plan_id=job.plan_id)
     world.fails = lambda _: False
@@ -461,8 +461,8 @@ def test_return_after_a_verdict_stops_its_group_within_the_last_step(
     assert first.stopped_by == Stop(StopCause.BAD_STEP)
     assert job.verdicts(first)["TimeoutError"] is Verdict.BAD
     counts = {group.group_id: group.counts for group in last.groups}
-    stopped = counts.pop(late)
-    assert stopped["stopped"] == 300 - stopped["sent_before"] > 0
+    halted = counts.pop(late)
+    assert halted["halted"] == 300 - halted["sent_before"] > 0
     # The rest of the other group's step goes with the next run.
     assert job.verdicts(last) == {"KeyError": Verdict.SENT}
     [others] = counts.values()
@@ -574,14 +574,14 @@ def test_heads_of_message_groups_go_first_and_nothing_overtakes(job: Job, world:
     assert job.verdicts(summary)["KeyError"] is Verdict.BAD
     # The second step has no two messages of a message group that could be of two.
     assert sorted(map(number, world.handled[2:5])) == [6, 7, 9]
-    # What stands behind an unsent message of the stopped group stays.
+    # What stands behind an unsent message of the halted group stays.
     assert sorted(map(number, world.handled)) == [0, 2, 3, 6, 7, 8, 9, 10]
     assert "stands behind messages that stay" in sentence_of(summary.stopped_by)
 
 
 @pytest.mark.parametrize("suffix", ["", ".fifo"])
 @pytest.mark.parametrize("is_decided", [False, True])
-def test_step_of_a_killed_run_sends_nothing_of_a_group_that_was_stopped_since(
+def test_step_of_a_killed_run_sends_nothing_of_a_group_that_was_halted_since(
     job: Job,
     world: RampWorld,
     monkeypatch: pytest.MonkeyPatch,
@@ -593,16 +593,16 @@ def test_step_of_a_killed_run_sends_nothing_of_a_group_that_was_stopped_since(
     lanes = "AB" * 9
     messages = in_lanes(lanes, errors.__getitem__)
     job.begin(messages)
-    stopped = job.groups["KeyError"]
+    halted = job.groups["KeyError"]
     after_each_step(monkeypatch, lambda step: step.number == 2 and die())
     with pytest.raises(Died):
         job.run()
     if is_decided:
         # Decided again: its next step must be one message.
-        job.say(stopped, stopped="it was bad")
-        job.say(stopped, action="redrive", plan_id=job.plan_id)
+        job.say(halted, halted="it was bad")
+        job.say(halted, action="redrive", plan_id=job.plan_id)
     else:
-        job.add_returns(stopped, "a")
+        job.add_returns(halted, "a")
 
     runs = [job.run(tasks=1)]
     while runs[-1].is_unfinished and len(runs) < 4:
@@ -615,9 +615,9 @@ def test_step_of_a_killed_run_sends_nothing_of_a_group_that_was_stopped_since(
         job.assert_order(lanes)
     if is_decided:
         assert numbers == list(range(18))
-        assert [step.messages[stopped] for step in job.steps()[:3]] == [1, 0, 1]
+        assert [step.messages[halted] for step in job.steps()[:3]] == [1, 0, 1]
     else:
-        assert runs[0].is_stopped
+        assert runs[0].has_halted_groups
         assert len(of_group) == 1
         assert suffix or len(numbers) == 13
 

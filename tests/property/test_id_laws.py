@@ -42,7 +42,7 @@ def resolved(plans: RandomPlans, *, keeps_order: bool = True) -> pa.Table:
         to_fifo=True,
         unconfirmed="leave",
         requires_room=True,
-        stopped=plans.stopped,
+        halted=plans.halted,
     )
     if not keeps_order:
         return rows
@@ -97,7 +97,7 @@ def test_each_message_has_one_disposition_and_a_destination_if_it_goes(
         if row[DISPOSITION] in WORK:
             assert row[DESTINATION] == QUEUES.destination
             assert row[PARKED_QUEUE] == "123456789012/parked"
-            assert row["group_id"] not in plans.stopped or row[DISPOSITION] != "send"
+            assert row["group_id"] not in plans.halted or row[DISPOSITION] != "send"
 
 
 @given(SEEDS, st.integers(1, 30), st.booleans())
@@ -158,7 +158,7 @@ def test_the_order_of_the_rows_does_not_matter() -> None:
     Random(1).shuffle(numbers)
 
     shuffled = RandomPlans(
-        plans.rows.take(numbers), plans.elsewhere, plans.states, plans.actions, plans.stopped
+        plans.rows.take(numbers), plans.elsewhere, plans.states, plans.actions, plans.halted
     )
 
     assert dispositions_in(resolved(shuffled)) == expected

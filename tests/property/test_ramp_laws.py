@@ -213,7 +213,7 @@ def play(scenario: Scenario) -> Ending:
             began_at=now,
             messages=wanted,
             returned_before=before,
-            stops=dict.fromkeys(wanted, 0),
+            halts=dict.fromkeys(wanted, 0),
             proven={group: verdicts.proven(group) for group in wanted},
             left={group: left[group] for group in wanted},
             sent_at=now,
@@ -254,7 +254,7 @@ def no_step_follows_what_is_not_proven(ending: Ending) -> None:
             assert all(map(ending.fails, unhandled)), "nobody received it"
 
 
-def only_groups_with_failures_are_stopped(ending: Ending) -> None:
+def only_groups_with_failures_are_halted(ending: Ending) -> None:
     for group, ramp in ending.ramp.items():
         if not any(ending.fails(tenant) for tenant in ending.scenario.groups[group]):
             assert ramp.verdict is not Verdict.BAD
@@ -266,7 +266,7 @@ def test_laws_hold_whatever_fails(scenario: Scenario) -> None:
 
     steps_keep_the_bound(ending)
     no_step_follows_what_is_not_proven(ending)
-    only_groups_with_failures_are_stopped(ending)
+    only_groups_with_failures_are_halted(ending)
 
 
 @given(healthy)
@@ -274,7 +274,7 @@ def test_groups_go_through_beside_one_tenant_that_fails(scenario: Scenario) -> N
     ending = play(scenario)
 
     no_step_follows_what_is_not_proven(ending)
-    only_groups_with_failures_are_stopped(ending)
+    only_groups_with_failures_are_halted(ending)
     handled = Counter(received.body for received in ending.world.handled)
     for group, tenants in scenario.groups.items():
         if not any(map(ending.fails, tenants)):

@@ -53,14 +53,14 @@ class RandomPlans:
         elsewhere: ``ROWS`` of pending messages that no plan has.
         states: what ledgers say of some of them.
         actions: by group id.
-        stopped: ids of groups.
+        halted: ids of groups.
     """
 
     rows: pa.Table
     elsewhere: pa.Table
     states: pa.Table
     actions: dict[str, str]
-    stopped: list[str]
+    halted: list[str]
 
 
 def random_plans(seed: int, number: int) -> RandomPlans:
@@ -73,14 +73,14 @@ def random_plans(seed: int, number: int) -> RandomPlans:
     elsewhere = list[Row]()
     states = list[Row]()
     actions = dict[str, str]()
-    stopped = list[str]()
+    halted = list[str]()
 
     for plan in range(number):
         groups = [f"s-{plan}-{n}" for n in range(random.randint(1, 3))]
         actions |= {
             group_id: random.choice(_ACTIONS) for group_id in groups if random.random() < 0.9
         }
-        stopped += [group_id for group_id in groups if random.random() < 0.1]
+        halted += [group_id for group_id in groups if random.random() < 0.1]
 
         of_plan = [_random_row(random, plan, groups, n) for n in range(random.randint(0, 14))]
         rows += of_plan
@@ -103,7 +103,7 @@ def random_plans(seed: int, number: int) -> RandomPlans:
         elsewhere=of_groups.filter(has_group),
         states=pa.Table.from_pylist(states, STATES),
         actions=actions,
-        stopped=stopped,
+        halted=halted,
     )
 
 

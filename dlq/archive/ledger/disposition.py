@@ -16,7 +16,7 @@ class Kind(Enum):
     LEFT = auto()  # left, as the plan or the operator said
     REFUSED = auto()  # left although the plan wants it: a rule forbids it; a person must see it
     UNFINISHED = auto()  # the run should have done it and could not; another run may
-    STOPPED = auto()  # left because its group is stopped: too much of a step failed again
+    HALTED = auto()  # left because its group is halted: too much of a step failed again
 
 
 class Disposition(StrEnum):
@@ -57,7 +57,7 @@ class Disposition(StrEnum):
     WAITS = "waits", Kind.UNFINISHED
     FAILED = "failed", Kind.UNFINISHED
     NOT_REACHED = "not_reached", Kind.UNFINISHED
-    STOPPED = "stopped", Kind.STOPPED
+    HALTED = "halted", Kind.HALTED
 
     @classmethod
     def of(cls, *kinds: Kind) -> tuple[Self, ...]:

@@ -24,7 +24,7 @@ from dlq.plan.plan import Action
 _ABOUT = """\
 Lists the groups of the newest report: what failed, how many messages, what sets them apart, and
 what the plan says to do with them. Counts and statuses are those of the analysis; pending, sent,
-failed again, stopped, and what people say are as of now. A group of which nothing is pending and
+failed again, halted, and what people say are as of now. A group of which nothing is pending and
 nothing failed again is not in the table. Similar groups, whose texts differ in a word or two, are
 one row: its numbers are of all, and each of them is a line with + and its own decision. Changes
 nothing; needs no Spark."""
@@ -61,8 +61,8 @@ def _sent(group: ListedGroup) -> int:
 def _description(group: ListedGroup) -> str:
     """Format what failed, and what people say about it: a line for each."""
     lines = [group.title]
-    if group.stopped:
-        lines.append(f"stopped: {group.stopped}; decide again")
+    if group.halted:
+        lines.append(f"halted: {group.halted}; decide again")
     if group.difference:
         lines.append(f"↳ {group.difference}")
     if group.note:
@@ -171,13 +171,13 @@ def _print_groups(groups: Sequence[ListedGroup], similar: Mapping[str, str], arc
 
 
 def next_lines(groups: Sequence[ListedGroup], archive: str) -> Iterator[str]:
-    """Yield the next commands: of a stopped group nothing is sent before somebody decides."""
-    stopped = [group.group_id for group in groups if group.stopped is not None]
-    if stopped:
-        yield "next, once a stopped group is fixed:"
-        yield f"  {suggested_command('decide', archive, stopped[0], 'redrive')} --note 'WHY'"
+    """Yield the next commands: of a halted group nothing is sent before somebody decides."""
+    halted = [group.group_id for group in groups if group.halted is not None]
+    if halted:
+        yield "next, once a halted group is fixed:"
+        yield f"  {suggested_command('decide', archive, halted[0], 'redrive')} --note 'WHY'"
 
-    free = [group for group in groups if group.stopped is None]
+    free = [group for group in groups if group.halted is None]
     if free:
         first = next((group for group in free if group.action == Action.LEAVE), free[0])
         yield "next, a dry run for one group, or a decision in the plan:"

@@ -24,10 +24,10 @@ from dlq.cli.terminal import (
 from dlq.cli.verb import (
     CHECK_FAILED,
     DONE,
+    FAILED_AGAIN,
     INTERRUPTED,
     NOT_ALL_SENT,
     RARE,
-    STOPPED,
     Verb,
     progress_here,
     suggested_command,
@@ -50,7 +50,7 @@ given. You can repeat it at any time: a message that was sent is never sent agai
 
 With a failure table messages go by ramp: 1, 2, 6, 18, ... of each group, each step twice all before
 it, when every failure of the step before had the time to come back and no more did than allowed. A
-group of which more fails again is stopped until somebody decides again: exit code 3. Where nobody
+group of which more fails again is halted until somebody decides again: exit code 3. Where nobody
 can tell yet, or the circuit breaker limits the queue to 1 replay a minute, the run waits for up to
 15 minutes and ends with exit code 4: the same command goes on. If the table cannot be read, nothing
 is sent: exit code 2.
@@ -153,9 +153,9 @@ def _run(options: tuple[str, RedriveRequest]) -> int:
     place, request = options
     from dlq.cli.engines import engine_for
     from dlq.inspect.sizes import size_of_plan
+    from dlq.redrive.halted_plan import halted_summary
     from dlq.redrive.redrive import redrive
     from dlq.redrive.send_run import prepare
-    from dlq.redrive.stopped_plan import stopped_summary
     from dlq.redrive.watch import Watch
 
     # Whoever collects the output, a log, keeps what an erase does not reach.
@@ -165,7 +165,7 @@ def _run(options: tuple[str, RedriveRequest]) -> int:
     archive = open_archive(place)
     run = prepare(archive, request)
 
-    summary = stopped_summary(run)
+    summary = halted_summary(run)
     watch = None
     if summary is None:
         if request.watches and request.execute:
@@ -173,12 +173,12 @@ def _run(options: tuple[str, RedriveRequest]) -> int:
         engine = engine_for("redrive", lambda: size_of_plan(archive, run.plan))
         summary = redrive(engine, run, progress=progress_here(), announce=print_error)
 
-    # Also where all groups were stopped before, so that no run began.
-    is_stopped = request.execute and bool(summary.stopped_groups)
+    # Also where all groups were halted before, so that no run began.
+    is_halted = request.execute and bool(summary.halted_groups)
     if not AS_JSON.get():
         names_pace = request.ramp is None and request.failure_table is not None
         print_redrive(summary, names_plan=request.plan is None, names_pace=names_pace)
-        if summary.stopped_groups and not is_stopped:
+        if summary.halted_groups and not is_halted:
             print_line(f"once it is fixed: {_decide_command(place, summary, request)}")
     print_stop(summary.stopped_by)
 
@@ -193,20 +193,20 @@ def _run(options: tuple[str, RedriveRequest]) -> int:
         lambda: print_outcomes(outcomes, request.failure_table),
     )
 
-    if exit_code == INTERRUPTED or not is_stopped:
+    if exit_code == INTERRUPTED or not is_halted:
         return exit_code
     print_error(
-        f"stopped: {', '.join(summary.stopped_groups)}: more failed again than allowed, and the "
+        f"halted: {', '.join(summary.halted_groups)}: more failed again than allowed, and the "
         "rest was not sent; collect shows what failed again; once it is fixed, decide again, and "
         f"the next ramp begins with step one: {_decide_command(place, summary, request)}"
     )
-    return STOPPED
+    return FAILED_AGAIN
 
 
 def _decide_command(place: str, summary: RedriveSummary, request: RedriveRequest) -> str:
-    """Format the command that lets the first stopped group go on."""
+    """Format the command that lets the first halted group go on."""
     plan = ("--plan", request.plan) if request.plan else ()
-    return suggested_command("decide", place, summary.stopped_groups[0], "redrive", *plan)
+    return suggested_command("decide", place, summary.halted_groups[0], "redrive", *plan)
 
 
 def print_watched(watched: "Watched") -> None:
@@ -224,7 +224,7 @@ def exit_code_of_watch(watched: "Watched", exit_code: int) -> int:
     if watched.stopped_by and watched.stopped_by.cause is StopCause.INTERRUPTED:
         return INTERRUPTED
     if watched.bad:
-        return STOPPED
+        return FAILED_AGAIN
     if exit_code:
         return exit_code
     return CHECK_FAILED if watched.ended_early or watched.unknown else DONE
@@ -242,13 +242,13 @@ def print_stop(stop: Stop | None) -> None:
 def exit_code_of(summary: RedriveSummary) -> int:
     """Return the exit code of a redrive or a restore. Pure.
 
-    That of an interruption counts before that of a stopped group, and that before all others.
+    That of an interruption counts before that of a halted group, and that before all others.
     """
     stop = summary.stopped_by
     if stop and stop.cause is StopCause.INTERRUPTED:
         return stop.cause.exit_code
-    if summary.is_stopped:
-        return STOPPED
+    if summary.has_halted_groups:
+        return FAILED_AGAIN
     if stop:
         return stop.cause.exit_code
     return NOT_ALL_SENT if summary.is_unfinished else DONE

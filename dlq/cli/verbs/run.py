@@ -135,9 +135,13 @@ def publish_pending(client: "CloudWatchClient", main_queue_name: str, pending: "
 
 
 def exit_code_of_run(summary: "RunSummary") -> int:
-    """Return that of a stopped redrive before others; that of a drain that SQS ended comes last."""
+    """Return the exit code of a run.
+
+    That of a redrive that stopped, or that halted a group, counts before all others; that of a
+    drain that SQS ended comes last.
+    """
     redriven = summary.redriven
-    if redriven and (redriven.stopped_by or redriven.is_stopped):
+    if redriven and (redriven.stopped_by or redriven.has_halted_groups):
         return exit_code_of(redriven)
     if summary.refused or summary.is_locked_out:
         return BAD_INPUT

@@ -109,7 +109,7 @@ def list_view(report: Report, findings: Findings) -> View:
     """Return the values that the report's templates need for its head and its chart.
 
     The head counts the messages that are pending now, where that is known, and the groups that are
-    stopped now, not those of the analysis.
+    halted now, not those of the analysis.
     """
     settled = 0
     pending_groups = 0

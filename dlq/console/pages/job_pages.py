@@ -16,7 +16,7 @@ from dlq.archive.ledger.message_state import PENDING
 from dlq.archive.ledger.stop import stop_of
 from dlq.aws.clients import sqs_client
 from dlq.cli.outcomes import columns, problem_sentence
-from dlq.cli.verb import INTERRUPTED, NOT_ALL_SENT, PROGRAM, STOPPED, option
+from dlq.cli.verb import FAILED_AGAIN, INTERRUPTED, NOT_ALL_SENT, PROGRAM, option
 from dlq.console.jobs import MOST_STOPS, Job
 from dlq.console.reports import find_report
 from dlq.console.site import Console, Handler, Visit, page_route
@@ -37,7 +37,7 @@ _WHOLE_PLAN = "plan"
 _OWN_PREFIXES = (f"{PROGRAM}: ", f"{PROGRAM} ")
 """Beginnings of the lines on standard error that are sentences for people."""
 
-_UNFINISHED = {None, NOT_ALL_SENT, STOPPED, INTERRUPTED}
+_UNFINISHED = {None, NOT_ALL_SENT, FAILED_AGAIN, INTERRUPTED}
 """Exit codes after which the same command goes on with the rest."""
 
 _ACTED_ON = (Disposition.SEND, Disposition.SENT, Disposition.DISCARDED)
@@ -234,8 +234,8 @@ def _sentences_and_log(job: Job) -> tuple[list[str], str]:
 
 
 def _goes_on(exit_code: int | None, sending: Mapping[str, Any] | None) -> bool:
-    """Return whether the same command would do the rest. A stopped group waits for a person."""
-    if exit_code == STOPPED and sending is not None:
+    """Return whether the same command would do the rest. A halted group waits for a person."""
+    if exit_code == FAILED_AGAIN and sending is not None:
         return bool(sending["is_unfinished"])
     return exit_code in _UNFINISHED
 
@@ -247,11 +247,11 @@ def _sending(answer: Mapping[str, Any]) -> dict[str, Any]:
     """
     groups: Sequence[Mapping[str, Any]] = answer["groups"]
     counts = Counter[str]()
-    stopped_ids: list[str] = []
+    halted_ids: list[str] = []
     for group in groups:
         counts.update(group["counts"])
-        if group["counts"].get(Disposition.STOPPED):
-            stopped_ids.append(group["group_id"])
+        if group["counts"].get(Disposition.HALTED):
+            halted_ids.append(group["group_id"])
 
     table = columns(counts)
     rows: list[tuple[str, str, list[int]]] = []
@@ -273,7 +273,7 @@ def _sending(answer: Mapping[str, Any]) -> dict[str, Any]:
         "done": counts[Disposition.SENT],
         "problems": list(map(problem_sentence, problems)),
         "is_unfinished": any(map(counts.get, UNFINISHED)),
-        "stopped": stopped_ids,
+        "halted": halted_ids,
         "has_unconfirmed": Disposition.UNCONFIRMED in dispositions,
     }
 
@@ -318,7 +318,7 @@ def _redrive(visit: Visit) -> Response:
     return visit.page(
         "redrive.html.jinja",
         plan=plan,
-        stopped=read_memory(archive).stopped,
+        halted=read_memory(archive).halted,
         redriven=[group for group in plan.groups if group.action is Action.REDRIVE],
         discarded=[group for group in plan.groups if group.action is Action.DISCARD],
         chosen=visit.query.get("group", ""),

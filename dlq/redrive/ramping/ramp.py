@@ -145,7 +145,7 @@ class Ramp:
             allowed=request.allow_returns,
             in_order=self._in_order,
             newly_counted=self.newly_counted,
-            on_bad=self._stop_group,
+            on_bad=self._halt_group,
         )
 
     def send(self) -> Sent:
@@ -182,13 +182,13 @@ class Ramp:
 
         For two groups, A of 9 messages and B of 1, of which nothing fails again: step 1 with one
         message of each; step 2 with two more of A; step 3 with the last six of A. Where A's message
-        of step 1 fails again, A is stopped, and eight of A stay.
+        of step 1 fails again, A is halted, and eight of A stay.
         """
         while True:
             if stop := self._lost_lock():
                 return stop
             steps = self._verdicts.steps = self.steps.read()
-            # What failed again of a group since its step was made stops it before that is sent.
+            # What failed again of a group since its step was made halts it before that is sent.
             self._verdicts.judge(self._left_of(sends))
 
             if len(steps) > ended_steps(steps):
@@ -204,11 +204,11 @@ class Ramp:
                 return stop
 
     def _not_sent(self, sends: Sequence[Tally]) -> list[Tally]:
-        """Return by group what no step has sent: it is stopped, or was not reached."""
+        """Return by group what no step has sent: it is halted, or was not reached."""
         tallies: list[Tally] = []
         for tally in not_reached(sends, self._tallies):
             if self._verdicts.is_bad(tally.group_id):
-                tallies.append(replace(tally, disposition=Disposition.STOPPED))
+                tallies.append(replace(tally, disposition=Disposition.HALTED))
             else:
                 tallies.append(tally)
         return tallies
@@ -334,12 +334,12 @@ class Ramp:
     def _step_of(self, messages: Mapping[str, int], returned: Counts) -> Step:
         """Return the record of the next step, which has so many messages of each group."""
         returned_before: dict[str, int] = {}
-        stops: dict[str, int] = {}
+        halts: dict[str, int] = {}
         proven: dict[str, int] = {}
         left: dict[str, int] = {}
         for group_id, count in messages.items():
             returned_before[group_id] = returned[group_id]
-            stops[group_id] = self.memory.state(group_id).stops
+            halts[group_id] = self.memory.state(group_id).halts
             proven[group_id] = self._verdicts.proven(group_id)
             left[group_id] = self._left[group_id] - count
         return Step(
@@ -348,7 +348,7 @@ class Ramp:
             began_at=self._verdicts.now_seconds(),
             messages=messages,
             returned_before=returned_before,
-            stops=stops,
+            halts=halts,
             proven=proven,
             left=left,
         )
@@ -414,7 +414,7 @@ class Ramp:
             self.probe.queue.url,
             limit,
             step=step.number,
-            # Of the other groups nothing is left that a failure could stop.
+            # Of the other groups nothing is left that a halt could keep back.
             unproven_groups=step.messages.keys() & self._left.keys(),
         )
         result = self.runner.execute(written, work, context, stage, trouble)
@@ -466,16 +466,16 @@ class Ramp:
     def _rows(self, step: Step) -> pa.Table:
         """Return the rows of a step, in its own chunks.
 
-        Nothing goes of a group that was stopped since it was drawn, nor what is behind it.
+        Nothing goes of a group that was halted since it was drawn, nor what is behind it.
         """
         table = self._table(step)
         self._taken.append(table)
         rows = self.rows.drop_columns([*POSITION])
-        stopped = [group_id for group_id in step.messages if self._is_stopped(step, group_id)]
-        if stopped:
+        halted = [group_id for group_id in step.messages if self._is_halted(step, group_id)]
+        if halted:
             codes = disposition_codes(rows)
             is_send = have_disposition(rows, [Disposition.SEND])
-            codes[is_send & values_among(rows["group_id"], stopped)] = code_of(Disposition.STOPPED)
+            codes[is_send & values_among(rows["group_id"], halted)] = code_of(Disposition.HALTED)
             rows = with_disposition_codes(rows, codes)
             if self._in_order:
                 rows = with_waiting(rows)
@@ -488,15 +488,15 @@ class Ramp:
             rows = with_column(rows, name, of_step[name])
         return rows
 
-    def _is_stopped(self, step: Step, group_id: str) -> bool:
-        """Return whether a group was stopped since a step of it was drawn."""
-        stops = self.memory.state(group_id).stops
-        return self._verdicts.is_bad(group_id) or step.stops.get(group_id) != stops
+    def _is_halted(self, step: Step, group_id: str) -> bool:
+        """Return whether a group was halted since a step of it was drawn."""
+        halts = self.memory.state(group_id).halts
+        return self._verdicts.is_bad(group_id) or step.halts.get(group_id) != halts
 
-    def _stop_group(self, ramp: GroupRamp) -> None:
+    def _halt_group(self, ramp: GroupRamp) -> None:
         """Write down that nothing more of a group is sent until somebody decides again."""
         if is_group_id(ramp.group_id):
-            statement = Statement(datetime.now(UTC), self._run.who, stopped=ramp.reason)
+            statement = Statement(datetime.now(UTC), self._run.who, halted=ramp.reason)
             add_statement(self._run.archive, ramp.group_id, statement)
 
     def _known_counts(self, groups: Collection[str]) -> tuple[Counts, Stop | None]:

@@ -55,7 +55,7 @@ class Step:
         began_at: a time before its first claim; epoch seconds.
         messages: the number of its messages; when it is sent, of those that SQS confirmed.
         returned_before: the number of messages that had been counted as returned when it was made.
-        stops: how often the group had been stopped before.
+        halts: how often the group had been halted before.
         proven: the number of messages in good steps before it, in this plan and in earlier ones
             whose ramp it goes on with.
         left: the number of messages that the run had to send beside it.
@@ -68,7 +68,7 @@ class Step:
     began_at: float
     messages: Mapping[str, int]
     returned_before: Mapping[str, int]
-    stops: Mapping[str, int]
+    halts: Mapping[str, int]
     proven: Mapping[str, int]
     left: Mapping[str, int]
     sent_at: float | None = None
@@ -188,9 +188,9 @@ def earlier_steps(archive: Archive, plan_id: str, queue: str) -> dict[str, list[
     return steps_by_plan
 
 
-def own_steps(steps: Sequence[Step], group_id: str, stops: int) -> list[Step]:
-    """Return the steps of a group since its last stop, of *stops* in all."""
-    return [step for step in steps if step.stops.get(group_id) == stops]
+def own_steps(steps: Sequence[Step], group_id: str, halts: int) -> list[Step]:
+    """Return the steps of a group since it was halted last, of *halts* times in all."""
+    return [step for step in steps if step.halts.get(group_id) == halts]
 
 
 def unfinished_plan(
@@ -202,7 +202,7 @@ def unfinished_plan(
     begins a ramp if that plan left none of its messages, or if a person decided the group since.
     """
     for plan_id, steps in earlier.items():
-        own = own_steps(steps, group_id, state.stops)
+        own = own_steps(steps, group_id, state.halts)
         if own:
             is_unfinished = own[-1].left[group_id] > 0
             is_decided_since = (state.plan_id or "") > plan_id

@@ -112,7 +112,7 @@ def group_ramp(
     *,
     in_order: bool,
 ) -> GroupRamp:
-    """Return the progress of a group by its *own* steps since its last stop, at least one. Pure.
+    """Return the progress of a group by its *own* steps since its last halt, at least one. Pure.
 
     Args:
         group_id: of the group.

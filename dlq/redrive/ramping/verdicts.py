@@ -75,13 +75,13 @@ class Verdicts:
     def last_steps(self, group_id: str) -> tuple[str, list[Step]]:
         """Return the steps of a group that its next one goes on from, and their plan; or none."""
         state = self.state(group_id)
-        if own := own_steps(self.steps, group_id, state.stops):
+        if own := own_steps(self.steps, group_id, state.halts):
             return self.plan_id, own
 
         plan_id = unfinished_plan(self.earlier, group_id, state)
         if plan_id is None:
             return self.plan_id, []
-        return plan_id, own_steps(self.earlier[plan_id], group_id, state.stops)
+        return plan_id, own_steps(self.earlier[plan_id], group_id, state.halts)
 
     def look(self, left: Mapping[str, int]) -> None:
         """Look at the last steps of these groups, and judge them.
@@ -112,7 +112,7 @@ class Verdicts:
         return any(ramp.verdict is Verdict.BAD for ramp in ramps)
 
     def is_bad(self, group_id: str) -> bool:
-        """Return whether a group is stopped by this run."""
+        """Return whether a group is halted by this run."""
         return group_id in self.groups and self.groups[group_id].verdict is Verdict.BAD
 
     def ready(self, left: Mapping[str, int]) -> dict[str, int]:
@@ -252,7 +252,7 @@ class Verdicts:
     def _ramps(
         self, left: Mapping[str, int], counts: Mapping[str, Counts | None]
     ) -> list[GroupRamp]:
-        """Return how far the groups are that have a step and are not stopped by this run."""
+        """Return how far the groups are that have a step and are not halted by this run."""
         ramps: list[GroupRamp] = []
         for group_id, count in left.items():
             plan_id, own = self.last_steps(group_id)

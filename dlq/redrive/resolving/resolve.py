@@ -219,7 +219,7 @@ def dispositions_of_plan(engine: Engine, run: RedriveRun) -> pa.Table:
         unconfirmed=request.unconfirmed,
         # A ramp counts only what names its plan when it fails again.
         requires_room=request.requires_room or bool(run.probes),
-        stopped=read_memory(archive).stopped,
+        halted=read_memory(archive).halted,
     )
     if not queues.is_fifo or request.allow_reordering:
         return dispositions

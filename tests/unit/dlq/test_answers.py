@@ -96,7 +96,7 @@ REDRIVES = {
         redriven({"send": 800}), forecast=Forecast((1, 2, 6, 18, 54, 162, 486), 21_600)
     ),
     "by ramp": replace(
-        redriven({"sent": 4, "stopped": 8}, "r-1"),
+        redriven({"sent": 4, "halted": 8}, "r-1"),
         ramp=(
             GroupRamp("g-1", 2, 4, 3, 1, 0, Verdict.BAD, "1 of 3 messages failed again, 0 allowed"),
             GroupRamp(
@@ -188,11 +188,11 @@ DRAINED_ONLY = RunSummary("r-1", DRAINED, None, None, Pending(0, 0))
         (replace(DRAINED_ONLY, refused="table t cannot be read"), 2),
         (replace(DRAINED_ONLY, postponed="its time budget is over"), 4),
         (replace(DRAINED_ONLY, postponed="another run", is_locked_out=True), 2),
-        (replace(DRAINED_ONLY, redriven=redriven({"stopped": 1}, "r-1")), 3),
+        (replace(DRAINED_ONLY, redriven=redriven({"halted": 1}, "r-1")), 3),
         (replace(DRAINED_ONLY, redriven=redriven({"sent": 1, "failed": 1}, "r-1")), 4),
         (replace(DRAINED_ONLY, redriven=redriven({"sent": 1, "waits": 1}, "r-1")), 0),
         (replace(DRAINED_ONLY, redriven=stopped(StopCause.INTERRUPTED, {"not_reached": 1})), 130),
-        (replace(DRAINED_ONLY, redriven=stopped(StopCause.INTERRUPTED, {"stopped": 1})), 130),
+        (replace(DRAINED_ONLY, redriven=stopped(StopCause.INTERRUPTED, {"halted": 1})), 130),
         (replace(DRAINED_ONLY, redriven=stopped(StopCause.RAMP, {"waits": 1})), 4),
         (replace(DRAINED_ONLY, redriven=stopped(StopCause.BAD_STEP, {"not_reached": 1})), 3),
         (replace(DRAINED_ONLY, drained=replace(DRAINED, stopped_by=("SQS",))), 2),

@@ -54,20 +54,20 @@ def said(number: float, who: str = "ada", **values: Any) -> Statement:
         ([said(1, is_resolved=True), said(3, is_resolved=True)], GroupState(2, None, None, day(3))),
         ([said(1, is_resolved=True), said(2, is_resolved=False)], GroupState(2)),
         (
-            [said(1, action="redrive"), said(2, stopped="3 failed again")],
-            GroupState(2, "redrive", stopped="3 failed again", stops=1),
+            [said(1, action="redrive"), said(2, halted="3 failed again")],
+            GroupState(2, "redrive", halted="3 failed again", halts=1),
         ),
         (
             [
-                said(1, stopped="3 failed again"),
+                said(1, halted="3 failed again"),
                 said(2, text=""),
-                said(3, stopped="4 failed again"),
+                said(3, halted="4 failed again"),
             ],
-            GroupState(3, stopped="4 failed again", stops=2),
+            GroupState(3, halted="4 failed again", halts=2),
         ),
         (
-            [said(1, stopped="3 failed again"), said(2, action="redrive")],
-            GroupState(2, "redrive", stops=1),
+            [said(1, halted="3 failed again"), said(2, action="redrive")],
+            GroupState(2, "redrive", halts=1),
         ),
     ],
 )
@@ -98,7 +98,7 @@ def test_a_policy_is_free_once_an_edit_is_carried_out(
     state = GroupState().after(said(2, action=action, plan_id="p-1", is_edited=is_edited))
 
     assert state.disposition(None if oldest is None else day(oldest)) == disposition
-    assert state.after(said(2, stopped="3 failed again")).disposition() == "stopped"
+    assert state.after(said(2, halted="3 failed again")).disposition() == "halted"
 
 
 def test_a_note_has_a_limit_and_is_text_that_can_be_written() -> None:
@@ -181,15 +181,15 @@ def test_a_regressed_group_stays_so_until_it_is_resolved_again_or_is_not_resolve
     assert statuses(reopened) == {GROUP: Status.KNOWN}
 
 
-def test_a_stopped_group_stays_so_until_somebody_decides_again() -> None:
+def test_a_halted_group_stays_so_until_somebody_decides_again() -> None:
     memory = resolved(analyzed(GroupMemory(), 1, found()).memory, 1)
-    stopped = memory.state(GROUP).after(said(2, stopped="3 failed again"))
-    decided = stopped.after(said(3, action="redrive", is_resolved=False))
-    first = analyzed(replace(memory, states={GROUP: stopped}), 3, found())
+    halted = memory.state(GROUP).after(said(2, halted="3 failed again"))
+    decided = halted.after(said(3, action="redrive", is_resolved=False))
+    first = analyzed(replace(memory, states={GROUP: halted}), 3, found())
     second = analyzed(first.memory, 4, found())
     after = analyzed(replace(second.memory, states={GROUP: decided}), 5, found())
 
-    assert statuses(first) == statuses(second) == {GROUP: Status.STOPPED}
+    assert statuses(first) == statuses(second) == {GROUP: Status.HALTED}
     assert statuses(after) == {GROUP: Status.KNOWN}
 
 
@@ -313,9 +313,9 @@ def test_a_damaged_file_is_named_and_stops_nothing(archive: Archive, content: by
     assert set(memory.unreadable) == damaged
     assert memory.state(GROUP).resolved_at == day(1)
     assert GROUP in memory.groups
-    # It may have stopped the group, so nothing of it is sent before somebody decides again.
-    assert memory.stopped == {GROUP: f"groups/{GROUP}/000002.json cannot be read"}
+    # It may have halted the group, so nothing of it is sent before somebody decides again.
+    assert memory.halted == {GROUP: f"groups/{GROUP}/000002.json cannot be read"}
     say(archive, GROUP, 3, action="leave")
     memory = read_memory(archive)
     assert memory.state(GROUP) == GroupState(3, "leave", None, day(1))
-    assert memory.stopped == {}
+    assert memory.halted == {}

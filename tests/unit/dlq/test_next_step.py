@@ -94,8 +94,8 @@ def test_the_newest_report_is_compared_with_what_is_pending(tmp_path: Path) -> N
     settle(archive, redriven.plan_id, {"m-000": Disposition.SENT, "m-001": Disposition.UNCONFIRMED})
     assert report_of(archive) == NewestReport(redriven.plan_id, decided=2)
 
-    stopped = Statement(NOW, "ann@desk", stopped="1 of 1 message failed again, 0 allowed")
-    add_statement(archive, redriven.groups[0].group_id, stopped)
+    halted = Statement(NOW, "ann@desk", halted="1 of 1 message failed again, 0 allowed")
+    add_statement(archive, redriven.groups[0].group_id, halted)
     assert report_of(archive) == NewestReport(redriven.plan_id)
 
     planned(archive, "leave", "message_id = 'm-003'", chosen=["m-003"])
@@ -118,7 +118,7 @@ def test_a_plan_with_faults_is_named_and_not_replaced(
     assert lines[-1] == f"next: dlq groups --archive {archive.root}"
 
 
-def group(group_id: str, action: str = "leave", stopped: str | None = None) -> ListedGroup:
+def group(group_id: str, action: str = "leave", halted: str | None = None) -> ListedGroup:
     return ListedGroup(
         group_id=group_id,
         count=1,
@@ -127,22 +127,22 @@ def group(group_id: str, action: str = "leave", stopped: str | None = None) -> L
         difference="",
         note="",
         is_edited=False,
-        stopped=stopped,
+        halted=halted,
     )
 
 
-def test_next_command_for_a_stopped_group_is_a_decision() -> None:
+def test_next_command_for_a_halted_group_is_a_decision() -> None:
     lines = list(next_lines([group("g-1", "redrive", "1 failed again")], "a"))
 
     assert lines == [
-        "next, once a stopped group is fixed:",
+        "next, once a halted group is fixed:",
         "  dlq decide --archive a g-1 redrive --note 'WHY'",
     ]
 
 
 def test_other_groups_are_redriven_meanwhile() -> None:
-    stopped = group("g-1", "redrive", "1 failed again")
-    lines = list(next_lines([stopped, group("g-2", "redrive"), group("g-3")], "a"))
+    halted = group("g-1", "redrive", "1 failed again")
+    lines = list(next_lines([halted, group("g-2", "redrive"), group("g-3")], "a"))
 
     assert lines[1:] == [
         "  dlq decide --archive a g-1 redrive --note 'WHY'",

@@ -314,7 +314,7 @@ def test_last_count_of_a_group_is_the_newest_of_all_queues(tmp_path: Path) -> No
 
 EARLIER = {
     "p-3": [a_step(1, "other", left=9)],
-    "p-2": [a_step(1, "g", left=9), a_step(2, "done", left=0), a_step(3, "stopped", left=9)],
+    "p-2": [a_step(1, "g", left=9), a_step(2, "done", left=0), a_step(3, "halted", left=9)],
     "p-1": [a_step(1, "done", left=9), a_step(2, "old", left=9)],
 }
 
@@ -327,8 +327,8 @@ EARLIER = {
         ("new", GroupState(), None),
         # Its ramp came to its end in the last plan that had it.
         ("done", GroupState(), None),
-        # Stopped since, and decided again.
-        ("stopped", GroupState(stops=1), None),
+        # Halted since, and decided again.
+        ("halted", GroupState(halts=1), None),
         # Decided since; what was decided in the same plan was there before its steps.
         ("g", GroupState(plan_id="p-4", action="redrive"), None),
         ("g", GroupState(plan_id="p-2", action="redrive"), "p-2"),

@@ -16,7 +16,7 @@ from dlq.archive.ledger.stop import (
     stop_of,
 )
 from dlq.archive.storage.records import record_bytes
-from dlq.cli.verb import BAD_INPUT, DONE, INTERRUPTED, NOT_ALL_SENT, STOPPED
+from dlq.cli.verb import BAD_INPUT, DONE, FAILED_AGAIN, INTERRUPTED, NOT_ALL_SENT
 from dlq.cli.verbs.redrive import exit_code_of
 from dlq.redrive.sending.send_task import SETTLED, read_settled, settled_rows
 from dlq.redrive.summary import GroupResult, RedriveSummary, Tally
@@ -34,7 +34,7 @@ CAUSES = {
     "breaker": ("waiting for the breaker", NOT_ALL_SENT, ONE_DESTINATION),
     "failure_table": ("waiting for the failure table", NOT_ALL_SENT, ONE_DESTINATION),
     "ramp": ("waiting for the ramp", NOT_ALL_SENT, ONE_DESTINATION),
-    "bad_step": ("more messages failed again than allowed", STOPPED, ONE_DESTINATION),
+    "bad_step": ("more messages failed again than allowed", FAILED_AGAIN, ONE_DESTINATION),
     "function": ("the function gave no answer", BAD_INPUT, ALL),
     "input": ("a message cannot be used", BAD_INPUT, ALL),
 }
@@ -128,9 +128,9 @@ def summary_of(counts: dict[str, int], stop: Stop | None) -> RedriveSummary:
         ({"sent": 2}, None, DONE),
         ({"sent": 1, "unconfirmed": 1}, None, NOT_ALL_SENT),
         ({"sent": 1, "not_reached": 1}, StopCause.INTERRUPTED, INTERRUPTED),
-        ({"sent": 1, "stopped": 1}, StopCause.INTERRUPTED, INTERRUPTED),
-        ({"sent": 1, "stopped": 1, "not_reached": 1}, StopCause.RAMP, STOPPED),
-        ({"sent": 1, "not_reached": 1}, StopCause.BAD_STEP, STOPPED),
+        ({"sent": 1, "halted": 1}, StopCause.INTERRUPTED, INTERRUPTED),
+        ({"sent": 1, "halted": 1, "not_reached": 1}, StopCause.RAMP, FAILED_AGAIN),
+        ({"sent": 1, "not_reached": 1}, StopCause.BAD_STEP, FAILED_AGAIN),
         ({"sent": 1, "not_reached": 1}, StopCause.TIME_OVER, NOT_ALL_SENT),
     ],
 )

@@ -16,11 +16,11 @@ from tests.support.golden import assert_stored
 GROUPS = ("group", "count", "pending", "sent", "failed again", "status", "action", "what failed")
 SPARE = ("count", "status", "sent", "failed again")
 TITLE = "RuntimeError: the order has no address for this customer\n↳ body.region = eu-west-3"
-STOPPED = "KeyError: 'vat'\nstopped: 1 of 1 message failed again, 0 allowed; decide again"
+HALTED = "KeyError: 'vat'\nhalted: 1 of 1 message failed again, 0 allowed; decide again"
 ALIKE = "ConnectionError\n+ g-a5eb490864, 1,200, leave: ConnectionError: reset by 10.0.0.1"
 ROWS = [
     ("g-3aa3c85d54", 1300, 1200, 0, "-", "regressed", "leave", TITLE),
-    ("g-53cb1ad25b", 18, 17, 1, 1, "stopped", "redrive, edited", STOPPED),
+    ("g-53cb1ad25b", 18, 17, 1, 1, "halted", "redrive, edited", HALTED),
     ("g-0011223344", 1, 1, 0, "-", "new", "leave", ALIKE),
 ]
 PLANS = ("plan", "sent", "discarded", "restored", "unconfirmed", "in progress", "failed again")

@@ -3,7 +3,7 @@
 import pytest
 
 from dlq.archive.ledger.stop import Stop, StopCause
-from dlq.cli.verb import CHECK_FAILED, DONE, INTERRUPTED, NOT_ALL_SENT, STOPPED
+from dlq.cli.verb import CHECK_FAILED, DONE, FAILED_AGAIN, INTERRUPTED, NOT_ALL_SENT
 from dlq.cli.verbs.redrive import exit_code_of_watch
 from dlq.inspect.outcomes import Outcome
 from dlq.redrive.watch import Watched, too_many_returned
@@ -52,10 +52,10 @@ def watched(
     [
         (watched(), DONE, DONE),
         (watched(), NOT_ALL_SENT, NOT_ALL_SENT),
-        (watched(bad=True), NOT_ALL_SENT, STOPPED),
+        (watched(bad=True), NOT_ALL_SENT, FAILED_AGAIN),
         (watched(bad=True, stop=SIGNAL), NOT_ALL_SENT, INTERRUPTED),
         (watched(unknown=True), DONE, CHECK_FAILED),
-        (watched(unknown=True), STOPPED, STOPPED),
+        (watched(unknown=True), FAILED_AGAIN, FAILED_AGAIN),
         (watched(stop=OVER), DONE, CHECK_FAILED),
         (watched(stop=OVER), NOT_ALL_SENT, NOT_ALL_SENT),
         (watched(fault="the archive cannot be read"), DONE, CHECK_FAILED),

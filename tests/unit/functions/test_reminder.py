@@ -220,18 +220,18 @@ def analyzed(
     account: Account,
     *groups: dict[str, Any],
     resolved: Sequence[str] = (),
-    stopped: Sequence[str] = (),
+    halted: Sequence[str] = (),
 ) -> None:
     """An analysis of now that finds these groups; one of three days ago found ``g-000000000a``.
 
-    The groups *resolved* were resolved a day ago, and a redrive of *stopped* was stopped.
+    The groups *resolved* were resolved a day ago, and those *halted* are halted.
     """
     now = datetime.now(UTC)
     earlier_groups = [a_group("g-000000000a")]
     before, _ = after_analysis(GroupMemory(), "r-0", now - timedelta(days=3), earlier_groups)
     state = GroupState(1, resolved_at=now - timedelta(days=1))
-    bad = GroupState(1, "redrive", stopped="3 of 20 messages failed again, 0 allowed", stops=1)
-    states = {**dict.fromkeys(resolved, state), **dict.fromkeys(stopped, bad)}
+    bad = GroupState(1, "redrive", halted="3 of 20 messages failed again, 0 allowed", halts=1)
+    states = {**dict.fromkeys(resolved, state), **dict.fromkeys(halted, bad)}
     memory = replace(before, states=states)
     after, _ = after_analysis(memory, REPORT, now - timedelta(hours=2), groups)
     with tempfile.TemporaryDirectory() as folder:
@@ -269,9 +269,9 @@ def several_groups(account: Account) -> None:
     )
 
 
-def a_stopped_group(account: Account) -> None:
+def a_halted_group(account: Account) -> None:
     groups = [a_group(f"g-000000000{letter}") for letter in "abc"]
-    analyzed(account, *groups, resolved=["g-000000000b"], stopped=["g-000000000a"])
+    analyzed(account, *groups, resolved=["g-000000000b"], halted=["g-000000000a"])
 
 
 def two_analyses(account: Account) -> None:
@@ -328,7 +328,7 @@ NOTICES: dict[str, Callable[[Account], None]] = {
     "nothing": lambda _: None,
     "parked messages on two days": parked_yesterday,
     "a parked message without a job": without_a_job,
-    "a run that a bad step stopped": partial(failed_run, exit_code=3),
+    "a run of which too much failed again": partial(failed_run, exit_code=3),
     "a run that failed with an unknown exit code": partial(failed_run, exit_code=77),
     "pending messages": lambda account: account.run(7, 3 * 86_400),
     "messages behind another": partial(blocked, message_id="0a-1"),
@@ -341,7 +341,7 @@ NOTICES: dict[str, Callable[[Account], None]] = {
         for content in (b"no JSON", b"[]", b'{"pending": null, "blockers": []}')
     },
     "new and regressed groups": several_groups,
-    "a stopped group": a_stopped_group,
+    "a halted group": a_halted_group,
     "two analyses": two_analyses,
     "known groups": known_groups,
     "known groups and a drain": known_groups_and_a_drain,

@@ -35,7 +35,7 @@ SETTINGS: dict[str, Any] = {
     "to_fifo": True,
     "unconfirmed": "leave",
     "requires_room": True,
-    "stopped": ["s-1"],
+    "halted": ["s-1"],
 }
 
 REPAIRS: list[tuple[dict[str, Any], str, str | None]] = [
@@ -53,7 +53,7 @@ REPAIRS: list[tuple[dict[str, Any], str, str | None]] = [
     ({STATE: None}, "no_group", None),
     ({"message_group_id": "g-1"}, "edit_failed", "does not fit"),
     ({EDIT_FAULT: None}, "no_room", None),
-    ({HAS_ROOM: True}, "stopped", None),
+    ({HAS_ROOM: True}, "halted", None),
     ({"group_id": "s-4"}, "send", None),
 ]
 
@@ -97,7 +97,7 @@ def test_the_first_rule_that_fits_holds() -> None:
         ({"requires_room": False}, {HAS_ROOM: False}, "send"),
         ({"actions": None}, {"group_id": "any drain"}, "send"),
         (
-            {"actions": None, "stopped": []},
+            {"actions": None, "halted": []},
             {STATE: "in_progress", "group_id": "any"},
             "in_progress",
         ),

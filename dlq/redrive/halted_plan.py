@@ -1,4 +1,4 @@
-"""A plan of which nothing can be sent, because each of its groups is stopped. Needs no engine."""
+"""A plan of which nothing can be sent, because each of its groups is halted. Needs no engine."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -14,31 +14,31 @@ from dlq.redrive.send_run import RedriveRun
 from dlq.redrive.summary import GroupResult, RedriveSummary
 
 
-def stopped_note(group_id: str, why: str) -> str:
+def halted_note(group_id: str, why: str) -> str:
     """Return the sentence of a group of which nothing is sent until somebody decides again."""
-    return f"group {group_id} is stopped: {why}; decide again"
+    return f"group {group_id} is halted: {why}; decide again"
 
 
-def stopped_summary(run: RedriveRun) -> RedriveSummary | None:
-    """Return what the redrive would do if nothing can be sent, because every group is stopped.
+def halted_summary(run: RedriveRun) -> RedriveSummary | None:
+    """Return what the redrive would do if nothing can be sent, because every group is halted.
 
     None if something may be done: then each message must be resolved.
     """
     plan = run.plan
-    stopped = read_memory(run.archive).stopped
+    halted = read_memory(run.archive).halted
     acting: list[PlannedGroup] = []
     for group in plan.groups:
         if group.action is Action.LEAVE:
             continue
-        is_stopped = group.action is Action.REDRIVE and group.group_id in stopped
-        if not is_stopped:
+        is_halted = group.action is Action.REDRIVE and group.group_id in halted
+        if not is_halted:
             return None
         acting.append(group)
     if not acting:
         return None
 
     counts = _counts(run.archive, plan)
-    notes = [stopped_note(group.group_id, stopped[group.group_id]) for group in acting]
+    notes = [halted_note(group.group_id, halted[group.group_id]) for group in acting]
     outcomes: list[GroupResult] = []
     for group in plan.groups:
         is_acting = group in acting
@@ -63,7 +63,7 @@ def stopped_summary(run: RedriveRun) -> RedriveSummary | None:
 
 
 def _counts(archive: Archive, plan: Plan) -> Mapping[str, Mapping[str, int]]:
-    """Count the messages of each group by disposition; each that is pending is stopped."""
+    """Count the messages of each group by disposition; each that is pending is halted."""
     members = shown_table(archive, plan.plan_id, plan.snapshot.table_sha256)
     states = planned_states(archive, plan.plan_id, members["message_id"])
     rows = members.select(["group_id"]).append_column("state", states)
@@ -73,6 +73,6 @@ def _counts(archive: Archive, plan: Plan) -> Mapping[str, Mapping[str, int]]:
         state = row["state"]
         if state == ERASED:
             continue
-        disposition = Disposition.STOPPED if state == PENDING else BEFORE.get(state, state)
+        disposition = Disposition.HALTED if state == PENDING else BEFORE.get(state, state)
         counts[row["group_id"]][str(disposition)] += row["count_all"]
     return counts
