@@ -145,7 +145,7 @@ def analyze(
 
         rules: Mapping[str, Rule] = {}
         if request.policy:
-            by_count = groups_table(_counted_by_family(findings))
+            by_count = groups_table(_counted_by_failure(findings))
             rules = rules_by_group(engine, request.policy, by_count)
             # Read now: somebody may have decided since this analysis began.
             left = left_for_people(findings, rules, read_memory(archive))
@@ -264,7 +264,7 @@ class _Analysis:
             unreadable=memory.unreadable,
             stack=self.request.stack,
             logs=log_note,
-            families=grouping.families,
+            same_failure=grouping.same_failure,
             similar=grouping.similar,
             group_by=grouping.group_by,
         )
@@ -398,12 +398,12 @@ class _Analysis:
         return groups, sampled.num_rows
 
 
-def _counted_by_family(findings: Findings) -> Findings:
-    """Give each group the count and the share of its family, for the conditions of rules."""
+def _counted_by_failure(findings: Findings) -> Findings:
+    """Give each group the count and the share of its failure, for the conditions of rules."""
     groups: list[GroupFinding] = []
-    for family in in_rows(findings.groups, findings.families):
-        whole = merged(family)
-        for group in family:
+    for groups_of_failure in in_rows(findings.groups, findings.same_failure):
+        whole = merged(groups_of_failure)
+        for group in groups_of_failure:
             groups.append(replace(group, count=whole.count, share=whole.share))
     return replace(findings, groups=tuple(groups))
 

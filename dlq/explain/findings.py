@@ -160,11 +160,11 @@ class Findings:
         left_for_people: the last decision of a person about groups that a rule would have decided,
             by id, see ``triage.BINDING_DISPOSITIONS``; or ``unreadable``.
         clock: the fault of the machine's clock, see ``clock_note``; empty for none.
-        families: groups that are one failure, by id: the oldest of each family; that one is left
-            out. A decision about one counts for all.
+        same_failure: groups of the same failure, by id: the oldest group of that failure, which is
+            left out itself. A decision about one counts for all.
         queue: the queue that a look saw, where there is no archive; empty otherwise.
-        similar: groups that people see in one row, likewise: of a family, or whose texts differ in
-            one or two words. Each has its own decision.
+        similar: groups that people see in one row, likewise: of the same failure, or whose texts
+            differ in one or two words. Then each has its own decision.
     """
 
     plan_id: str
@@ -184,7 +184,7 @@ class Findings:
     stack: str | None = None
     logs: str = ""
     clock: str = ""
-    families: Mapping[str, str] = field(default_factory=dict)
+    same_failure: Mapping[str, str] = field(default_factory=dict)
     similar: Mapping[str, str] = field(default_factory=dict)
     group_by: str = ""
     queue: str = ""
@@ -221,7 +221,7 @@ class Findings:
 def in_rows(groups: Iterable[_Group], oldest: Mapping[str, str]) -> list[list[_Group]]:
     """Return the groups of each row together, in the order of the first of each.
 
-    *oldest* are ``Findings.similar``, or ``Findings.families``.
+    *oldest* are ``Findings.similar``, or ``Findings.same_failure``.
     """
     rows = defaultdict[str, list[_Group]](list)
     for group in groups:

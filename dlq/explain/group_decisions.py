@@ -116,21 +116,21 @@ def left_for_people(
 ) -> dict[str, str]:
     """Return the groups that their rule must not decide, and why; see ``Findings``.
 
-    A decision about a group counts for its whole family.
+    A decision about a group counts for all groups of the same failure.
     """
     damaged_ids = {path.split("/")[1] for path in memory.unreadable}
     first_parked = {group.group_id: group.first_parked_at for group in findings.groups}
-    families = findings.families
+    same_failure = findings.same_failure
 
     dispositions = defaultdict[str, list[str]](list)
-    for group_id in {*first_parked, *families, *families.values()}:
+    for group_id in {*first_parked, *same_failure, *same_failure.values()}:
         # A group that is not listed has no message of its own that a rule could send.
         first_parked_at = first_parked.get(group_id, findings.analyzed_at)
         disposition = memory.state(group_id).disposition(first_parked_at)
         if group_id in damaged_ids:
             disposition = _UNREADABLE
         if disposition:
-            dispositions[families.get(group_id, group_id)].append(disposition)
+            dispositions[same_failure.get(group_id, group_id)].append(disposition)
 
     strictness = [*BINDING_DISPOSITIONS, _UNREADABLE]
     left = {}
@@ -138,8 +138,8 @@ def left_for_people(
         rule = rules.get(group.group_id)
         if rule is None or rule.overrides_people or rule.action is Action.LEAVE:
             continue
-        of_family = dispositions[families.get(group.group_id, group.group_id)]
-        strictest = max(of_family, key=strictness.index, default=rule.action)
+        of_failure = dispositions[same_failure.get(group.group_id, group.group_id)]
+        strictest = max(of_failure, key=strictness.index, default=rule.action)
         if strictest != rule.action:
             left[group.group_id] = strictest
     return left

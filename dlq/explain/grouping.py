@@ -6,9 +6,9 @@ The table only grows, and a text belongs to the oldest group with a pattern that
 analysis changes the group of a text.
 
 A new text may be one failure with texts of several groups: what differs turns out to be data. These
-groups are a *family* from then on, and the new pattern, which fits all of it, belongs to its oldest
-group. Groups whose texts differ in one or two words are *similar*: other failures, which people see
-side by side.
+groups are of the *same failure* from then on, and the new pattern, which fits all their texts,
+belongs to the oldest of them. Groups whose texts differ in one or two words are *similar*: other
+failures, which people see side by side.
 
 A pattern has digests of words, and no words: an erasure need not change it.
 """
@@ -118,16 +118,16 @@ class Grouping:
         titles: of listed groups whose title is not the text of each message, by id: the title, or a
             pattern that fits all texts.
         unlisted: ids of groups whose messages are in ``OTHERS``.
-        families: the oldest group of the family of each other group in it, by id.
+        same_failure: the oldest group of the same failure for each other group of it, by id.
         similar: the oldest group of the row of each other listed group in it, by id: of groups of
-            one family, and of similar ones.
+            the same failure, and of similar ones.
         group_by: the pattern of ``captured``, empty without one.
     """
 
     ids: Mapping[str, str]
     titles: Mapping[str, Pattern | str] = field(default_factory=dict)
     unlisted: frozenset[str] = frozenset()
-    families: Mapping[str, str] = field(default_factory=dict)
+    same_failure: Mapping[str, str] = field(default_factory=dict)
     similar: Mapping[str, str] = field(default_factory=dict)
     group_by: str = ""
 
@@ -143,8 +143,8 @@ def grouped(
     Args:
         table: the table before it.
         counts: the messages of each key. A key that is not one of an error is its group's id.
-        kept_ids: groups that stay where the table is full, with their families. Of other families
-            without a message, the oldest patterns go.
+        kept_ids: groups that stay where the table is full, with those of the same failure. Of
+            other failures without a message, the oldest patterns go.
         group_by: as for ``captured``. What it captures is the code of a text, which then needs no
             pattern.
     """
@@ -166,15 +166,15 @@ def grouped(
     before = []
     for rank, group in enumerate(table):
         before.append(replace(group, messages=max(group.messages, messages_by_rank[rank])))
-    oldest = families_of(before)
+    oldest = oldest_of_same_failure(before)
     made = list(_made(before, new, counts, oldest))
     made.sort(key=lambda group: (-group.messages, group.group_id))
 
-    needed_families = set()
+    needed_failures = set()
     for rank, group in enumerate(before):
         if messages_by_rank[rank] or group.group_id in kept_ids:
-            needed_families.add(oldest[group.group_id])
-    after = _within_limit(before, made, oldest, needed_families)
+            needed_failures.add(oldest[group.group_id])
+    after = _within_limit(before, made, oldest, needed_failures)
 
     grouping = _listed(after, counts, _group_ids(after, counts, patterns, titles))
     shown_titles = dict(grouping.titles)
@@ -196,14 +196,14 @@ def _within_limit(
     before: Sequence[TableGroup],
     made: Sequence[TableGroup],
     oldest: Mapping[str, str],
-    needed_families: Collection[str],
+    needed_failures: Collection[str],
 ) -> tuple[TableGroup, ...]:
     """Return the old and the new patterns. For what is too many, the oldest unneeded ones go."""
     surplus = max(0, len(before) + len(made) - TABLE_GROUPS)
 
     remaining = []
     for group in before:
-        if surplus and oldest[group.group_id] not in needed_families:
+        if surplus and oldest[group.group_id] not in needed_failures:
             surplus -= 1
         else:
             remaining.append(group)
@@ -262,8 +262,8 @@ def check_group_by(pattern: str) -> None:
         raise InputError(f"{name}: has {groups} groups in brackets; give one, around the code")
 
 
-def families_of(table: Collection[TableGroup]) -> dict[str, str]:
-    """Return the oldest group of the family of each group, by id, the oldest first."""
+def oldest_of_same_failure(table: Collection[TableGroup]) -> dict[str, str]:
+    """Return for each group the oldest one of the same failure, by id, the oldest first."""
     groups = list(table)
     patterns = {}
     oldest = {}
@@ -278,9 +278,9 @@ def families_of(table: Collection[TableGroup]) -> dict[str, str]:
         return group_id
 
     for part, whole in _fitting(groups, patterns):
-        family_of_part = first(groups[part].group_id)
-        family_of_whole = first(groups[whole].group_id)
-        elder, other = sorted((family_of_part, family_of_whole), key=age.__getitem__)
+        failure_of_part = first(groups[part].group_id)
+        failure_of_whole = first(groups[whole].group_id)
+        elder, other = sorted((failure_of_part, failure_of_whole), key=age.__getitem__)
         oldest[other] = elder
     return {group_id: first(group_id) for group_id in oldest}
 
@@ -297,8 +297,8 @@ def _made(
 ) -> Iterator[TableGroup]:
     """Yield a pattern for each set of new texts that are one failure. *new* has their keys.
 
-    The failure may be that of groups in the table *before*, whose ``families_of`` are *oldest*:
-    then it is one of the oldest of these.
+    The failure may be that of groups in the table *before*: then it is the oldest one of these, by
+    *oldest*, their ``oldest_of_same_failure``.
     """
     elders = {}
     sizes = {}
@@ -357,32 +357,32 @@ def _listed(
         if group_id in messages:
             present[group_id] = pattern
 
-    oldest = families_of(table)
-    families = {group_id: first for group_id, first in oldest.items() if group_id != first}
+    oldest = oldest_of_same_failure(table)
+    same_failure = {group_id: first for group_id, first in oldest.items() if group_id != first}
     return Grouping(
         ids=listed_ids,
         titles=titles,
         unlisted=frozenset(messages.keys() - listed),
-        families=families,
+        same_failure=same_failure,
         similar=_rows(present, oldest),
     )
 
 
 def _rows(patterns: Mapping[str, Pattern], oldest: Mapping[str, str]) -> dict[str, str]:
-    """Return the oldest group of the row of each other group. *oldest* is that of its family."""
-    families = defaultdict[str, list[str]](list)
+    """Return the oldest group of the row of each other group. *oldest* is that of its failure."""
+    ids_by_failure = defaultdict[str, list[str]](list)
     for group_id in patterns:
-        families[oldest[group_id]].append(group_id)
+        ids_by_failure[oldest[group_id]].append(group_id)
 
-    family_patterns = {}
-    for first, family in families.items():
-        family_patterns[first] = _common([patterns[group_id] for group_id in family])
-    similar = similar_groups(family_patterns)
+    failure_patterns = {}
+    for first, group_ids in ids_by_failure.items():
+        failure_patterns[first] = _common([patterns[group_id] for group_id in group_ids])
+    similar = similar_groups(failure_patterns)
 
     rows = {}
-    for first, family in families.items():
+    for first, group_ids in ids_by_failure.items():
         first_of_row = similar.get(first, first)
-        for group_id in family:
+        for group_id in group_ids:
             if group_id != first_of_row:
                 rows[group_id] = first_of_row
     return rows

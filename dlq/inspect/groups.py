@@ -54,7 +54,7 @@ class GroupsOfReport:
     plan: str
     statuses: Mapping[str, int]
     groups: Sequence[ListedGroup]
-    families: Mapping[str, str]
+    same_failure: Mapping[str, str]
     similar: Mapping[str, str]
     group_by: str
     gone: Sequence[str]
@@ -90,7 +90,7 @@ def read_groups(
         plan=file.path,
         statuses=count_statuses((group.status for group in groups), len(gone)),
         groups=groups,
-        families=findings.families if findings else {},
+        same_failure=findings.same_failure if findings else {},
         similar=findings.similar if findings else {},
         group_by=findings.group_by if findings else "",
         gone=gone,

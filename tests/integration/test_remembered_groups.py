@@ -152,7 +152,7 @@ def test_groups_keep_their_ids_while_an_archive_grows(
     table = archive.read("groups/table.json")
     drained(archive, 3, [user(number) for number in range(12, 16)])
     third = analyzed(engine, archive, policy=policy)
-    [(part, oldest)] = third.families.items()
+    [(part, oldest)] = third.same_failure.items()
     planned = {
         group.group_id: group.action for group in find_plan(archive, third.plan_id).plan().groups
     }
@@ -166,7 +166,7 @@ def test_groups_keep_their_ids_while_an_archive_grows(
     ]
     assert counts == [{oldest: number, part: 1, vat: 1} for number in (1, 11, 15)]
     assert third.groups[0].title == "AuthError: customer <*> may not"
-    assert second.families == third.families == last.families == last.similar
+    assert second.same_failure == third.same_failure == last.same_failure == last.similar
     assert planned == {oldest: "redrive", part: "redrive", vat: "leave"}
     assert last.left_for_people == {oldest: "discard", part: "discard"}
     assert b"customer" not in (table or b"customer")

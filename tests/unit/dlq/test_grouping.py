@@ -24,9 +24,9 @@ from dlq.explain.grouping import (
     common_text,
     data_values,
     digest_of,
-    families_of,
     grouped,
     hidden,
+    oldest_of_same_failure,
 )
 from dlq.explain.signature.signature import signature_of
 
@@ -213,11 +213,11 @@ DAYS = st.lists(st.dictionaries(TEXTS, st.integers(1, 400), max_size=12), min_si
 def test_thirty_analyses_of_a_growing_archive_never_change_an_id(
     days: Sequence[dict[str, int]],
 ) -> None:
-    """Nor do they ever split a family."""
+    """Nor do they ever divide the groups of a failure."""
     table: Table = ()
     archive = Counter[str]()
     earlier_ids: dict[str, str] = {}
-    families: list[set[str]] = []
+    failures: list[set[str]] = []
     for day in days:
         archive.update(keyed(day))
         after, assignment = grouped(table, archive)
@@ -226,17 +226,17 @@ def test_thirty_analyses_of_a_growing_archive_never_change_an_id(
         assert ids_of(after[: len(table)]) == ids_of(table)
         assert grouped(after, archive) == (after, assignment)
 
-        oldest = families_of(after)
-        for family in families:
-            assert len({oldest[group_id] for group_id in family}) == 1
+        oldest = oldest_of_same_failure(after)
+        for ids_of_failure in failures:
+            assert len({oldest[group_id] for group_id in ids_of_failure}) == 1
         younger = {group_id: first for group_id, first in oldest.items() if group_id != first}
-        assert assignment.families == younger
+        assert assignment.same_failure == younger
 
         table = after
         earlier_ids = dict(assignment.ids)
-        families = []
-        for first in assignment.families.values():
-            families.append({group_id for group_id in oldest if oldest[group_id] == first})
+        failures = []
+        for first in assignment.same_failure.values():
+            failures.append({group_id for group_id in oldest if oldest[group_id] == first})
 
 
 def ids_of(table: Table) -> list[str]:
@@ -252,12 +252,12 @@ def test_the_order_of_the_messages_changes_nothing(counts: dict[str, int], chanc
     assert grouped((), dict(pairs)) == expected
 
 
-def test_when_words_turn_out_to_be_data_their_groups_stay_and_are_one_family() -> None:
+def test_when_words_turn_out_to_be_data_their_groups_stay_and_are_one_failure() -> None:
     sentence = "user {} not found today"
     table: Table = ()
     archive: dict[str, int] = {}
     groups = []
-    families = []
+    failures = []
     ids: dict[str, str] = {}
     for users in (4, 9, 10, 30):
         archive |= named(sentence, users)
@@ -265,26 +265,26 @@ def test_when_words_turn_out_to_be_data_their_groups_stay_and_are_one_family() -
         assert ids.items() <= assignment.ids.items()
         ids = dict(assignment.ids)
         groups.append(len(set(ids.values())))
-        families.append(count_families(assignment))
+        failures.append(count_failures(assignment))
 
     oldest = table[0].group_id
     assert groups == [4, 9, 9, 9]
-    assert families == [4, 9, 1, 1]
+    assert failures == [4, 9, 1, 1]
     assert {ids[key] for key in [*archive][9:]} == {oldest}
-    assert set(assignment.families.values()) == {oldest}
+    assert set(assignment.same_failure.values()) == {oldest}
     assert set(assignment.similar.values()) == {oldest}
     assert assignment.titles[oldest] == table[-1].pattern
 
 
-def count_families(assignment: Grouping) -> int:
+def count_failures(assignment: Grouping) -> int:
     group_ids = assignment.ids.values()
-    return len({assignment.families.get(group_id, group_id) for group_id in group_ids})
+    return len({assignment.same_failure.get(group_id, group_id) for group_id in group_ids})
 
 
-def test_two_families_that_turn_out_to_be_one_failure_are_one() -> None:
+def test_groups_of_two_failures_that_turn_out_to_be_one_are_of_one() -> None:
     countries = WORDS_OF_LETTERS[:50]
     table: Table = ()
-    families = []
+    failures = []
     for number in (49, 50):
         texts = []
         for place, country in enumerate(countries[:number], start=5):
@@ -293,10 +293,10 @@ def test_two_families_that_turn_out_to_be_one_failure_are_one() -> None:
 
         archive = keyed(dict.fromkeys(texts, 1))
         table, assignment = grouped(table, archive)
-        families.append(count_families(assignment))
+        failures.append(count_failures(assignment))
 
-    assert families == [49, 1]
-    assert set(assignment.families.values()) == {table[0].group_id}
+    assert failures == [49, 1]
+    assert set(assignment.same_failure.values()) == {table[0].group_id}
 
 
 def coded(kind: str, code: str, order: str) -> str:
@@ -346,7 +346,7 @@ def test_a_full_table_forgets_the_oldest_group_that_nobody_needs(
     assert second.ids[f"{ERROR}E: f f"] == OTHERS
 
 
-def test_a_full_table_forgets_no_pattern_of_a_family_that_has_messages(
+def test_a_full_table_forgets_no_pattern_of_a_failure_that_has_messages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     nine = named("no VAT rate for {} today", 9)

@@ -65,7 +65,7 @@ PAGES = {
     "one group of one message": some_findings(
         a_group(count=1, differences=(), sources={"orders": 4, SOURCE: 6})
     ),
-    "three similar groups, two of them a family, and a group as large as one of these": (
+    "three similar groups, two of them of the same failure, and a group as large as one of these": (
         some_findings(
             a_group(group_id="g-2", count=9, differences=(), samples=()),
             a_group(group_id="g-3", count=8, title="E: user <*> not found", differences=()),
@@ -80,7 +80,7 @@ PAGES = {
                 last_action="discard",
                 samples=(),
             ),
-            families={"g-3": "g-1"},
+            same_failure={"g-3": "g-1"},
             similar={"g-3": "g-1", "g-4": "g-1"},
         )
     ),
