@@ -12,7 +12,7 @@ PIP_INSTALL := -m pip install -qq --disable-pip-version-check --require-hashes -
 
 export SAM_CLI_TELEMETRY := 0
 export PYTHONPATH := layers/core
-# Each test process compiles everything anew otherwise, and tests start many.
+# Each test process compiles everything again otherwise, and tests start many.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup setup-test setup-demo java chromium demo test test-all mutants snapshot lint format types size style docs build \
@@ -33,7 +33,7 @@ test-all: setup ## Run all tests but the soaks; without ARGS, print which branch
 mutants: setup-test ## Put each fault of tests/mutants.toml into a copy: its tests must fail [ARGS="lock"]
 	@$(BIN)/python scripts/mutants.py $(ARGS)
 
-snapshot: setup-test ## Write tests/contract/stacks.yaml and tests/golden anew: read how they differ
+snapshot: setup-test ## Write tests/contract/stacks.yaml and tests/golden again: read how they differ
 	@SNAPSHOT=1 $(BIN)/python -m pytest -q $$(grep -rlE "assert_(stored|page)|SNAPSHOT" tests --include "test_*.py")
 
 lint: setup ## Style, import rules and formatting

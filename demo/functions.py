@@ -230,7 +230,7 @@ class Functions:
                 f"circuit breaker: the consumer works again: up to {limit} replays a second go"
             )
         elif "since" in update.put:
-            self.notify("circuit breaker: nobody is turned away: no limit any more")
+            self.notify("circuit breaker: no message is turned away: no limit any more")
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,8 +136,8 @@ _SHARED: Mapping[str, dict[str, Any]] = {
         "type": whole_number(1),
         "default": LIMIT_MINUTES,
         "metavar": "MINUTES",
-        "help": "read log groups for so many minutes at most, and 100 MB in each of them (default: "
-        "%(default)s); beyond that around the newest 200 messages of each group",
+        "help": "read log groups for at most this number of minutes, and 100 MB in each of them "
+        "(default: %(default)s); beyond that around the newest 200 messages of each group",
     },
     "--pointer-bucket": {
         "metavar": "NAME",

@@ -63,7 +63,7 @@ Region, credentials and endpoint are set as for boto3: AWS_REGION, AWS_PROFILE, 
 
 exit codes: 0 done; 1 a check found a fault, or Spark failed; 2 bad arguments or input; 3 too much
 of a redrive failed again, or a rehearsal failed; 4 some messages could not be sent; 130
-interrupted; 141 nobody reads the output any more"""
+interrupted; 141 the output is not read any more"""
 
 
 @dataclass(frozen=True, slots=True)

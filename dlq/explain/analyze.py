@@ -63,7 +63,7 @@ from dlq.report.page import render_page
 from dlq.sql.allowed import WHERE, check_sql, named_columns
 
 _GROUPS_WITH_ALL_SAMPLES = 100
-"""All samples are kept of so many groups, the largest; of each other group one."""
+"""Of this number of groups, the largest, all samples are kept; of each other group one."""
 
 _WHEN = "when"
 """The key of a rule that has its condition, for errors."""

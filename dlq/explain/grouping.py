@@ -38,7 +38,7 @@ MANY_VALUES = 50
 """This number is data where each value is rare, though several messages may share it."""
 
 _OWN_MESSAGES = 2
-"""A value of so few messages is theirs alone."""
+"""A value of at most this number of messages is theirs alone."""
 
 _RARE_SHARE = 0.05
 """A value of a smaller share of the messages is rare."""
@@ -78,7 +78,7 @@ _SEPARATORS = re.compile(
 )
 _MASKS = re.compile(r"[^\w<>]*(?:(?:<[a-z]{1,5}>|\*{3})[^\w<>]*)+")
 _GLUED = re.compile(r"[\u0e00-\u0e7f\u3041-\u30ff\u3400-\u9fff]{6,}")
-"""So many characters of a script without blanks may be part of a sentence."""
+"""Six or more characters of a script without blanks may be part of a sentence."""
 
 _MOST_WORDS = 24
 """In longer texts two differing words count together only if they are neighbours."""

@@ -45,7 +45,7 @@ from dlq_replay.wire.addresses import QueueAddress
 _CLOCK = Clock()
 
 _POINTER_SAMPLE = 100
-"""So many messages are looked at for pointers to S3."""
+"""The number of messages that are looked at for pointers to S3."""
 
 
 def redrive(

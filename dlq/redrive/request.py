@@ -109,7 +109,7 @@ class RedriveRequest(SendRequest):
 
     @property
     def goes_at_once(self) -> bool:
-        """True if everything goes in one step: it is asked for, or nobody counts what fails again.
+        """True if everything goes in one step: it is asked for, or what fails again is uncounted.
 
         Never because something could not be read.
         """

@@ -50,7 +50,7 @@ class RedriveSummary:
         run_id: empty for a dry run.
         destinations: how many messages were sent to each queue, or would be, by its URL.
         groups: every group of the plan, in its order.
-        problems: what stands in the way of messages that the plan wants settled, over all groups.
+        problems: why messages that the plan wants settled were not, over all groups.
         stopped_by: why the run ended early, None where it did not.
         notes: what else the operator should know, a sentence each.
         forecast: in a dry run, the ramp that it would be; None where everything would go at once.

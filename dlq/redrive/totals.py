@@ -82,7 +82,7 @@ def _group_results(
 
 
 def _problems(tallies: Iterable[Tally]) -> tuple[Tally, ...]:
-    """Add up what stands in the way of messages, over all groups, with the first few ids."""
+    """Add up why messages were not settled, over all groups, with the first few ids."""
     problems: dict[tuple[str, str], Tally] = {}
     for tally in tallies:
         if not Disposition(tally.disposition).is_problem:

@@ -23,7 +23,7 @@ class Watched:
     Attributes:
         outcomes: of the groups of which the plan has sent something, as of the last look.
         bad: ids of the groups of which more failed again since the watch began than are allowed.
-        unknown: ids of the groups of which nobody can say what failed again.
+        unknown: ids of the groups of which it is not known what failed again.
         stopped_by: a signal or the deadline, if one of them ended the watch early; else None.
         fault: why it could not look again, if that ended it; else empty.
     """
@@ -104,7 +104,7 @@ class Watch:
 
 
 def _unknown_groups(outcomes: Iterable[Outcome]) -> tuple[str, ...]:
-    """Return the groups of which nobody can say what failed again."""
+    """Return the groups of which it is not known what failed again."""
     unknown: list[str] = []
     for outcome in outcomes:
         if not outcome.can_be_known:

@@ -382,7 +382,7 @@ def _check_lambda_call(node: exp.Expr, names: _Names) -> None:
     for part in function.this.find_all(exp.Anonymous, exp.DPipe):
         growing = "||" if isinstance(part, exp.DPipe) else part.name.lower()
         if growing == "||" or growing in _GROWING:
-            raise _refused(part, f"{growing} must not stand in a lambda: it could fill the memory")
+            raise _refused(part, f"{growing} is not allowed in a lambda: it could fill the memory")
 
     # If each element of a new array could hold the body, one message could fill the memory.
     names_around = () if name == "transform" else names
@@ -429,7 +429,7 @@ def _check_replacement(node: exp.Expr) -> None:
     for argument in node.expressions:
         for call in argument.find_all(exp.Anonymous):
             if call.name.lower() in _REPLACING:
-                raise _refused(node, f"{call.name}() must not stand in another replacement")
+                raise _refused(node, f"{call.name}() is not allowed in another replacement")
 
 
 def shown(node: exp.Expr) -> str:

@@ -232,7 +232,7 @@ def _growth(tree: exp.Expr) -> int:
             raise _refused(node, "a text made of a column for each element of an array")
         growth += _size(node)
         if growth > _MOST_GROWTH:
-            raise _refused(node, "so many texts made of one; shorten them first: left(body, n)")
+            raise _refused(node, "too many texts made of one; shorten them first: left(body, n)")
     return growth
 
 
@@ -1060,7 +1060,7 @@ def _number(node: exp.Expr) -> Term:
 
     scale = max(0, -int(value.as_tuple().exponent))
     if scale > _MOST_SCALE or abs(value) >= 10**18:
-        raise _refused(node, "a number with so many digits")
+        raise _refused(node, "a number with too many digits")
     literal = exp.Literal.string(format(value, "f"))
     sql = exp.Cast(this=literal, to=_duck_decimal(scale))
     return Term(sql, pa.decimal128(38, scale), value=value)

@@ -476,7 +476,7 @@ def _breaker_sees_the_consumers(installation: Installation) -> Iterator[StackFin
                 main.name,
                 f"the circuit breaker {reason}",
                 "in a VPC give the function a way to CloudWatch; see its log lines that begin with "
-                "circuit breaker. A queue that nobody used for six hours has the metric about 15 "
+                "circuit breaker. A queue that was not used for six hours has the metric about 15 "
                 "minutes later",
             )
 

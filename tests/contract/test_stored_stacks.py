@@ -1,6 +1,6 @@
 """The template makes of some sets of parameters the stacks of stacks.yaml beside this file.
 
-``make snapshot`` writes the file anew: read its difference then, line by line. Of the first stack
+``make snapshot`` writes the file again: read its difference then, line by line. Of the first stack
 it has everything but texts and ``CreatedAfter``, of which ``test_translation.py`` has the rule; of
 each other one what differs from the first, but for the dashboard; at the end
 ``templates/pipe-trigger.yaml``.

@@ -251,7 +251,7 @@ def test_an_archive_that_nobody_analyzed_begins_with_the_work(tmp_path: Path) ->
     page = browser.get("/")
 
     assert page.url.path == f"{BASE}/jobs"
-    assert "Nobody has analyzed this archive yet" in page.text
+    assert "This archive has not been analyzed yet" in page.text
     assert browser.get("/?plan=20251120T103000Z-ffffff").status_code == 422
 
 

@@ -158,7 +158,7 @@ def test_limits_that_could_not_be_read_are_asked_for_again_after_a_minute(
     assert function.count(question) == 4
 
 
-def test_queue_that_never_says_its_limits_is_asked_ever_less_and_nothing_is_made_anew(
+def test_queue_that_never_says_its_limits_is_asked_ever_less_and_nothing_is_made_again(
     wired: Callable[..., Function], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So it is with a parked queue of another account: a new replayer would forget its breakers."""

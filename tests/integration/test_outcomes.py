@@ -373,7 +373,7 @@ def test_watch_that_cannot_say_what_came_back_is_exit_code_1(
     codes = [watch_of(returned, nobody, exit_code)[1] for exit_code in (0, 3, 4)]
 
     assert (budget, codes) == (1, [1, 3, 4])
-    assert capsys.readouterr().err.count(f"{group}: nobody can say what failed again") == 3
+    assert capsys.readouterr().err.count(f"{group}: what failed again is not known") == 3
 
 
 def test_redrive_goes_on_after_the_send_until_it_is_known_what_came_back(

@@ -574,9 +574,9 @@ def test_heads_of_message_groups_go_first_and_nothing_overtakes(job: Job, world:
     assert job.verdicts(summary)["KeyError"] is Verdict.BAD
     # The second step has no two messages of a message group that could be of two.
     assert sorted(map(number, world.handled[2:5])) == [6, 7, 9]
-    # What stands behind an unsent message of the halted group stays.
+    # What waits behind an unsent message of the halted group stays.
     assert sorted(map(number, world.handled)) == [0, 2, 3, 6, 7, 8, 9, 10]
-    assert "stands behind messages that stay" in sentence_of(summary.stopped_by)
+    assert "waits behind messages that stay" in sentence_of(summary.stopped_by)
 
 
 @pytest.mark.parametrize("suffix", ["", ".fifo"])

@@ -171,7 +171,7 @@ def test_groups_keep_their_ids_while_an_archive_grows(
     assert last.left_for_people == {oldest: "discard", part: "discard"}
     assert b"customer" not in (table or b"customer")
 
-    # What stands at the place that differs is read from the messages.
+    # The value at the place that differs is read from the messages.
     capsys.readouterr()
     run(archive, "show", oldest)
     shown = capsys.readouterr().out

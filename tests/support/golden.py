@@ -1,4 +1,4 @@
-"""Texts as people read them, in ``tests/golden``: ``make snapshot`` writes the files anew.
+"""Texts as people read them, in ``tests/golden``: ``make snapshot`` writes the files again.
 
 A file holds the texts of one module of tests, each below a line ``=== NAME``. Review a difference
 as you review code.

@@ -50,10 +50,10 @@ given. You can repeat it at any time: a message that was sent is never sent agai
 
 With a failure table messages go by ramp: 1, 2, 6, 18, ... of each group, each step twice all before
 it, when every failure of the step before had the time to come back and no more did than allowed. A
-group of which more fails again is halted until somebody decides again: exit code 3. Where nobody
-can tell yet, or the circuit breaker limits the queue to 1 replay a minute, the run waits for up to
-15 minutes and ends with exit code 4: the same command goes on. If the table cannot be read, nothing
-is sent: exit code 2.
+group of which more fails again is halted until somebody decides again: exit code 3. While a
+step cannot be judged, or the circuit breaker limits the queue to 1 replay a minute, the run waits
+for up to 15 minutes and ends with exit code 4: the same command goes on. If the table cannot be
+read, nothing is sent: exit code 2.
 
 A message whose answer was lost is unconfirmed: it is named and left. On FIFO queues a message waits
 behind any earlier one of its message group that stays. What is left is counted and named.
@@ -73,7 +73,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="watches",
         action="store_true",
         help="after the send, say what comes back until every failure would have; exit code 3 if "
-        "more failed again than allowed, 1 if nobody can say; requires --failure-table",
+        "more failed again than allowed, 1 if that is not known; requires --failure-table",
     )
     add_shared(parser, "--reason", "--execute")
     add_ramp(parser)
@@ -116,7 +116,7 @@ def add_ramp(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         default=None,
         help="send 1, 2, 6, 18, ... messages of each group, each step after the one before is "
-        "known to be good; refused where nobody could see that (default with --failure-table)",
+        "known to be good; refused where that could not be seen (default with --failure-table)",
     )
     how.add_argument(
         "--at-once",
@@ -210,13 +210,13 @@ def _decide_command(place: str, summary: RedriveSummary, request: RedriveRequest
 
 
 def print_watched(watched: "Watched") -> None:
-    """Print what went wrong in a watch, and what nobody knows in the end."""
+    """Print what went wrong in a watch, and what is not known in the end."""
     if watched.ended_early:
         print_error(f"the watch ended early: {watched.ended_early}")
     if watched.bad:
         print_error(f"{', '.join(watched.bad)}: more failed again than allowed")
     if watched.unknown:
-        print_error(f"{', '.join(watched.unknown)}: nobody can say what failed again")
+        print_error(f"{', '.join(watched.unknown)}: what failed again is not known")
 
 
 def exit_code_of_watch(watched: "Watched", exit_code: int) -> int:

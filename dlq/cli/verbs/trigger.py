@@ -77,8 +77,8 @@ def resume(
     Where a pipe feeds the function, the event source mapping stays off: that of a stack with
     ``ReplayEnabled=false`` is there all the same.
 
-    A limit that cannot be set keeps nobody from a resume. It is renewed once the trigger is on: a
-    limit that turns nobody away for some minutes ends, and the trigger may take as long.
+    A limit that cannot be set does not prevent a resume. It is renewed once the trigger is on: a
+    limit that turns no message away for some minutes ends, and the trigger may take as long.
 
     Returns:
         The states as of ``pause``; and each main queue, none where nothing was paused.
@@ -290,8 +290,8 @@ trigger turns it off again: update the stack with ReplayEnabled=true.
 Before that it limits what gathered in the DLQ: for each main queue to three times as many replays a
 minute as dead letters came in a minute of the pause, at least 20, or to the limit of the circuit
 breaker that there was. The circuit breaker goes on from there, and ends the limit when it turns
-nobody away. Without the circuit breaker, or where its table cannot be written, it says so, and what
-gathered is replayed at once."""
+no message away. Without the circuit breaker, or where its table cannot be written, it says so, and
+what gathered is replayed at once."""
 
 VERBS = {
     "pause": Verb(

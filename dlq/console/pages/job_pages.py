@@ -1,4 +1,4 @@
-"""Pages about jobs: the pending work, the list of jobs, and one job with its answer.
+"""Pages about jobs: what is pending, the list of jobs, and one job with its answer.
 
 The forms start ``dlq`` commands, which check their options. A redrive begins with a dry run.
 """

@@ -29,7 +29,7 @@ _LEAST_MESSAGES = 5
 """Groups with fewer messages to which a condition applies do not count for what is usual."""
 
 _LEAST_DIFFERENCE = 0.2
-"""A group is unlike the others if it has a condition so much more often, as a share."""
+"""A group is unlike the others if its share of messages with a condition is larger by this much."""
 
 _MISSING = 3
 _NULL = 2

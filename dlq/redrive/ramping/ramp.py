@@ -1,6 +1,6 @@
 """A redrive by ramp: step after step to one destination, each judged before the next.
 
-The run's own tasks send a step, and its messages stand in the ledger like any other. The records of
+The run's own tasks send a step, and its messages are in the ledger like any other. The records of
 the steps say how far a group is, so the next run, also one of a later plan, goes on where this one
 ended.
 
@@ -303,7 +303,7 @@ class Ramp:
         if why := self._verdicts.why_not(self._left):
             return why
         is_blocked = any(self._left[group_id] for group_id in self._blocked)
-        return "what is left stands behind messages that stay" if is_blocked else ""
+        return "what is left waits behind messages that stay" if is_blocked else ""
 
     def _begin_next(self, wanted: Mapping[str, int]) -> Stop | None:
         """Record the next step of these groups; return why there can be none.
@@ -332,7 +332,7 @@ class Ramp:
         return None
 
     def _step_of(self, messages: Mapping[str, int], returned: Counts) -> Step:
-        """Return the record of the next step, which has so many messages of each group."""
+        """Return the record of the next step, with these numbers of messages by group."""
         returned_before: dict[str, int] = {}
         halts: dict[str, int] = {}
         proven: dict[str, int] = {}
@@ -354,7 +354,7 @@ class Ramp:
         )
 
     def _drawn(self, wanted: Mapping[str, int]) -> pa.Table:
-        """Draw so many messages of each group, and say where in the step each of them is."""
+        """Draw these numbers of messages by group, and say where in the step each of them is."""
         is_fifo = QueueAddress.from_url(self.probe.queue.url).is_fifo
         units = in_order_units(sum(wanted.values())) if is_fifo else None
         # What could not be sent of these is drawn again by runs that begin later.

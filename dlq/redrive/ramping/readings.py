@@ -204,7 +204,7 @@ def begin_counters(
 ) -> tuple[set[str], str]:
     """Make the counters of what fails again of these groups.
 
-    Return the groups that had none, and why nobody counts; empty if somebody does, or no failure
+    Return the groups that had none, and why nothing is counted; empty if it is, or no failure
     table is named.
 
     Raises:
@@ -217,7 +217,7 @@ def begin_counters(
     except TableError as error:
         fault = f"table {table} cannot be written: {error}"
         if request.goes_at_once:
-            return set(), f"nobody counts what fails again after this run: {fault}"
+            return set(), f"what fails again after this run is not counted: {fault}"
         raise refused(fault) from error
     return new, ""
 

@@ -141,7 +141,7 @@ def group_ramp(
         reason = blocker.reason
     elif back is None:
         verdict = Verdict.UNPROVEN
-        reason = "nobody counts what failed again any more"
+        reason = "what failed again is not counted any more"
     elif in_order and back:
         verdict = Verdict.RETURNED
         reason = "what failed again must go first: collect again"

@@ -24,12 +24,12 @@ from dlq.redrive.ramping.verdict_rules import (
 )
 
 Counts = Mapping[str, int]
-"""By group id, how many messages failed again; a group whose returns nobody counts is missing."""
+"""By group id, how many messages failed again; a group whose returns are not counted is missing."""
 
 StepName = tuple[str, int]
 """The plan's id, and the number of the step."""
 
-_NOT_LOOKED = VerdictBlocker("nobody has looked yet")
+_NOT_LOOKED = VerdictBlocker("it has not been looked at yet")
 _UNREAD = VerdictBlocker("the failure table cannot be read")
 _NOT_ENDED = VerdictBlocker("the run that sent it was killed", is_final=True)
 
@@ -42,12 +42,12 @@ class Verdicts:
         plan_id: the plan that is carried out.
         earlier: the steps of plans before it, see ``earlier_steps``.
         state: what people say of a group.
-        read_counts: reads the counters of a plan's groups; None where nobody can now.
+        read_counts: reads the counters of a plan's groups; None where they cannot be read now.
         read: looks at everything once; takes when the step began, and now.
         delay_seconds: how long the destination itself delays each message.
         allowed: how many messages of a group may fail again; see ``returns_allowed``.
         in_order: whether what failed again must go before what follows it.
-        newly_counted: the groups whose counters this run has made: of earlier steps nobody knows.
+        newly_counted: the groups whose counters this run has made: they lack earlier steps.
         on_bad: is told once of each group of which too many failed again.
         steps: those of this plan, as read last.
         groups: how far each group is that has a step, by its id; as of the last look.

@@ -76,7 +76,7 @@ class ResolvedPlan:
         planned: how many messages of each group have which disposition.
         work: of those that make work the same, by the URL of their destination.
         work_bytes: the size of those that make work; of the destination with the most.
-        blocked: what stands in the way of messages, with the ids of the first few.
+        blocked: the reasons for which messages cannot go, with the ids of the first few.
         notes: what else the operator should know, a sentence each.
     """
 
@@ -114,7 +114,7 @@ def resolved_plan(engine: Engine, run: RedriveRun) -> ResolvedPlan:
 
 
 def require_memory_for(engine: Engine, messages: int) -> None:
-    """Refuse to read so many messages' ids where they do not fit beside the engine.
+    """Refuse to read the ids of this number of messages if they do not fit beside the engine.
 
     Raises:
         InputError: they do not fit.

@@ -25,7 +25,7 @@ from dlq_replay.replaying.sending import (
 from dlq_replay.wire.message import SendEntry
 
 UNANSWERED_MESSAGES = 50
-"""So many in a row that SQS neither took nor refused for their own sake, and the run stops."""
+"""The run stops after this number in a row that SQS neither took nor refused one by one."""
 
 
 def is_transient(result: SendResult) -> bool:

@@ -89,7 +89,7 @@ class RateLimiter:
         self._lock = threading.Lock()
 
     def acquire(self, messages: int) -> float:
-        """Begin a call of so many messages, at most *call_messages*, if it may begin.
+        """Begin a call of *messages* messages, at most *call_messages*, if it may begin.
 
         Returns:
             How long it has to wait. At 0 it has begun, and the caller calls ``release`` whatever
@@ -110,7 +110,7 @@ class RateLimiter:
             self._ended.append((self._now_seconds(), messages))
 
     def seconds_until(self, messages: int) -> float:
-        """Return how long a call of so many messages has to wait.
+        """Return how long a call of *messages* messages has to wait.
 
         Infinite where time alone does not help: only the end of a call makes room.
         """

@@ -106,7 +106,7 @@ class Clock:
 
     Attributes:
         now_seconds: epoch seconds; goes on while the machine sleeps.
-        wait: waits for an event, but no longer than so many seconds.
+        wait: waits for an event, but no longer than a number of seconds.
     """
 
     now_seconds: Callable[[], float] = time.time
@@ -126,7 +126,7 @@ class Deadline:
 
     @classmethod
     def after(cls, seconds: float | None, clock: Clock) -> "Deadline":
-        """Return the deadline so many *seconds* from now; None for no deadline."""
+        """Return the deadline that is *seconds* from now; None for no deadline."""
         return cls(math.inf if seconds is None else clock.now_seconds() + seconds, clock)
 
     @property

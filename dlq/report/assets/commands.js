@@ -1,7 +1,7 @@
 // Commands to copy, and the installation that the reader fills into them.
 const installation = { name: "" };
 
-/** The steps that are the same for every group stand once in the page; an open group gets its own. */
+/** The steps that are the same for every group are once in the page; an open group gets its own. */
 function equipGroup(group) {
   // Of similar groups each has its own, and is equipped when it is opened.
   const isOwn = (element) => element.closest(".part, .group") === group;

@@ -17,7 +17,7 @@ function rangesOf(element, pattern) {
 const literal = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 const jsonKeys = /"(?:[^"\\]|\\.)*"(?=: )/dg;
 
-/** Fields and values of differences, or fields alone, as they stand in laid-out JSON. */
+/** Fields and values of differences, or fields alone, as they are in laid-out JSON. */
 function leadPatterns(group) {
   return findAll(".differences li > p:first-child mark", group).map((mark) => {
     const code = mark.previousElementSibling;

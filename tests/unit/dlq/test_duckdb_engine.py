@@ -253,7 +253,7 @@ def test_a_query_of_duckdb_itself_is_interrupted() -> None:
     ],
 )
 def test_what_could_fill_the_memory_is_refused(sql: str) -> None:
-    with pytest.raises(SqlError, match=r"needs --engine spark: (so many texts|a text made of)"):
+    with pytest.raises(SqlError, match=r"needs --engine spark: (too many texts|a text made of)"):
         matching(sql, messages())
 
 

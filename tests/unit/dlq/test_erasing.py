@@ -246,7 +246,7 @@ def test_files_of_a_drain_lose_nothing_else_wherever_it_was_killed(
 # --- files
 
 
-def test_only_files_that_hold_a_message_are_written_anew(archive: Archive) -> None:
+def test_only_files_that_hold_a_message_are_written_again(archive: Archive) -> None:
     drained(archive, D1, ["a", "b"])
     other = drained(archive, D1, ["c"], task=1)
     before = contents(archive, "messages")

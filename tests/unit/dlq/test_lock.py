@@ -388,7 +388,7 @@ HELD = _Lock(run("r-1", "p-1"), "2023-11-14T22:13:20.000+00:00", 120.0, renewals
         (HELD, 120, Life.DEAD),
         (HELD, 1e9, Life.DEAD),
         (replace(HELD, renewals=8), 0, Life.ALIVE),
-        # Renewed once, and maybe dead since: who waits begins anew.
+        # Renewed once, and maybe dead since: who waits begins again.
         (replace(HELD, renewals=8), 1e9, Life.ALIVE),
         (replace(HELD, ended="2023-11-14T22:13:21.000+00:00"), 0, Life.ENDED),
         (replace(HELD, renewals=9, ended="2023-11-14T22:13:21.000+00:00"), 1e9, Life.ENDED),

@@ -306,7 +306,7 @@ def test_a_patch_replaces_one_that_a_person_wrote() -> None:
 
 
 @pytest.mark.parametrize("entry", ["  - {id: g-1, action: leave}", "- id: g-1\n  action: leave"])
-def test_an_entry_of_another_layout_is_written_anew(entry: str) -> None:
+def test_an_entry_of_another_layout_is_written_again(entry: str) -> None:
     text = plan_text(plan()).replace("groups: []\n", f"groups:\n{entry}\n")
 
     [group] = read_plan(with_patch(decide(text, ["g-1"], Action.REDRIVE), "g-1", ZIP)).groups

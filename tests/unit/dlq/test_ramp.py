@@ -210,7 +210,7 @@ ONE, TWO, OPEN = step(1), step(2, 2, proven=1), step(2, 2, proven=1, is_open=Tru
 LATER = [step(3, before=5), step(4, 2, before=6, proven=1)]
 RAINS, POURS = VerdictBlocker("it rains"), VerdictBlocker("it pours", is_final=True)
 CLEAR = VerdictBlocker()
-NOBODY_COUNTS = "nobody counts what failed again any more"
+NOT_COUNTED = "what failed again is not counted any more"
 
 
 @pytest.mark.parametrize(
@@ -229,8 +229,8 @@ NOBODY_COUNTS = "nobody counts what failed again any more"
         (LATER, 7, 5, CLEAR, None, "good", ""),
         (LATER, 7, 6, CLEAR, None, "bad", "1 of 3"),
         (LATER, 7, 6, CLEAR, "1", "good", ""),
-        # Returns that nobody counts any more are never known.
-        ([ONE, TWO], 7, None, CLEAR, None, "unproven", NOBODY_COUNTS),
+        # Returns that are not counted any more are never known.
+        ([ONE, TWO], 7, None, CLEAR, None, "unproven", NOT_COUNTED),
         ([ONE, TWO], 7, None, RAINS, None, "unknown", "it rains"),
         # The last step needs no verdict once it is sent.
         ([ONE, TWO], 0, 0, RAINS, None, "sent", ""),

@@ -45,7 +45,7 @@ A = JsonPath(("a",))
         ("{'a': 'it\\'s \"q\"'}", 'it\'s "q"'),
         ("{\"k':1}'", None),
         ("{'a", None),
-        # Numbers and containers are written anew.
+        # Numbers and containers are written again.
         ('{"a":1.10}', "1.1"),
         ('{"a":1E2}', "100.0"),
         ('{"a":1e7}', "1.0E7"),

@@ -106,7 +106,7 @@ EXPIRED = {"now": SENT_AT + 5 * DAY, "seen": {"ages": {SENT_AT + 5 * DAY: 5.0}}}
         (EXPIRED, {}, "may have expired in the main queue"),
         ({"seen": {"uncounted": 1}}, {}, "could not count 1 return"),
         # The counters have expired.
-        ({"counts": {YESTERDAY: {}}}, {}, "nobody counts what failed again any more"),
+        ({"counts": {YESTERDAY: {}}}, {}, "what failed again is not counted any more"),
         # The run was killed while it sent.
         ({}, {"sent_at": None}, "the run that sent it was killed"),
     ],

@@ -87,7 +87,7 @@ def test_the_limit_holds_for_all_that_was_sent_before_the_resume() -> None:
     assert is_limited(NOW, **context(held_seconds=NOW - 5))
 
 
-def test_the_limit_begins_anew_when_replay_goes_on_and_only_then() -> None:
+def test_the_limit_begins_again_when_replay_goes_on_and_only_then() -> None:
     view = resumed({})
     later = NOW + 150
 

@@ -270,7 +270,7 @@ LIMIT_BYTES = 100 + len("sqs-dlq-replay-nb" + "Number" + "1")
         (filler(9), policy(), FIRST),
         (filler(10), policy(), NO_ROOM),
         ({**filler(9), **context(first_id="a")}, policy(), FIRST),
-        # What is due is kept within the ceiling; beyond it, it is drawn anew.
+        # What is due is kept within the ceiling; beyond it, it is drawn again.
         *(
             (context(due_seconds=NOW + due), policy(), Replay(1, delay))
             for due, delay in ((3, 3), (-60, 0), (4, 4), (5, 4))

@@ -83,7 +83,7 @@ def test_no_attempt_but_the_first_follows_a_wait_that_would_pass_the_deadline() 
     assert list(retry([], seconds_left=lambda: 0.0).attempts()) == [1]
 
 
-def test_wait_is_drawn_anew_for_each_attempt() -> None:
+def test_wait_is_drawn_again_for_each_attempt() -> None:
     pauses: list[float] = []
     list(Retry(30, Backoff(1, 1), sleep=pauses.append).attempts())
 

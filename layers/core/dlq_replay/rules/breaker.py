@@ -38,7 +38,7 @@ class BreakerRules:
             a demonstration.
         lag: the newest minutes for which the metric is not complete.
         hour: the longest time that is judged; the time before it whose mean is *usual*; and how
-            long a limit of 1 lasts that turns nobody away.
+            long a limit of 1 lasts that turns no message away.
         judged_deletes: the consumer is judged by the newest minutes in which this many deletes are
             usual, and by an ``hour`` at most.
         pauses: and by more minutes than this many times the longest pause that is usual.
@@ -209,7 +209,7 @@ class BreakerView:
     def limit(self) -> int | None:
         """The number of replays a minute that are allowed; None: all.
 
-        A limit that turned nobody away for long enough has ended, even if no worker recorded that.
+        A limit that turned none away for long enough has ended, even if no worker recorded that.
         """
         limit = self.numbers.get("limit")
         since = self.numbers.get("since")

@@ -21,7 +21,7 @@ CONTEXT_MAX_BYTES = 1024
 _FIELD = re.compile(r"[ -~]{1,128}")
 _ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 KEPT_ERROR_BYTES = 200
-"""So much of an error's message, as JSON, has room beside all else that a parked copy has."""
+"""An error's message of this size, as JSON, has room beside all else that a parked copy has."""
 
 _ERROR_MESSAGE_CHARACTERS = 200
 _ERROR_CODE = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
