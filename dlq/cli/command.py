@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _OWN = {
     "look": VerbEntry(Section.DAILY, "what failed in a queue; moves nothing, needs no stack"),
+    "find": VerbEntry(Section.DAILY, "the messages that have a value, and their history"),
     "pause": VerbEntry(Section.DAILY, "stop automatic replay; dead letters stay in the DLQ"),
     "resume": VerbEntry(Section.DAILY, "start automatic replay again"),
     "rehearse": VerbEntry(Section.GROUP, "invoke your function with its messages; uses no queue"),

@@ -358,7 +358,40 @@ def show(
     """
     masks = masks or compile_masks(options.masks)
     archive = archive or open_archive(options.archive)
-    rows = _rows_of_dead_letter(archive, options.message_id)
+    copies = archived_copies(
+        archive,
+        _rows_of_dead_letter(archive, options.message_id),
+        None if options.is_unmasked else masks,
+        has_content=options.has_body or options.is_unmasked,
+        failure_table=options.failure_table,
+    )
+
+    is_unsettled = any(copy.state in _UNSETTLED for copy in copies)
+    return DeadLetterHistory(
+        asked_id=options.message_id,
+        first_ids=tuple(sorted({copy.first_id for copy in copies})),
+        copies=tuple(copies),
+        open_runs=tuple(open_run_notes(archive)) if is_unsettled else (),
+    )
+
+
+def archived_copies(
+    archive: Archive,
+    rows: Sequence[Row],
+    masks: Masks | None,
+    *,
+    has_content: bool = False,
+    failure_table: str | None = None,
+) -> list[ArchivedCopy]:
+    """Return each copy with its state and what runs did with it, in the order of parking.
+
+    Args:
+        archive: where the rows are.
+        rows: rows of the archive with their ``drain_id``, as ``find_rows`` returns them.
+        masks: hide what somebody else wrote; None shows it.
+        has_content: whether copies have their body and the values of attributes.
+        failure_table: has the frames that consumers recorded; None without one.
+    """
     rows_by_id = defaultdict[str, list[Row]](list)
     for row in rows:
         rows_by_id[row["message_id"]].append(row)
@@ -368,7 +401,7 @@ def show(
     states = states_of(attempts)
 
     _add_logged_reasons(archive, rows)
-    frames, _ = _recorded_frames(options.failure_table, rows)
+    frames, _ = _recorded_frames(failure_table, rows)
     for row in rows:
         row["frames"] = frames.get(row["message_id"], "")
 
@@ -376,21 +409,14 @@ def show(
     for message_id, rows_of_copy in rows_by_id.items():
         copy = _copy(
             rows_of_copy,
-            None if options.is_unmasked else masks,
-            has_content=options.has_body or options.is_unmasked,
+            masks,
+            has_content=has_content,
             state=str(states.get(message_id, PENDING)),
             entries=tuple(_entries(message_id, attempts, runs)),
         )
         copies.append(copy)
     copies.sort(key=lambda copy: (copy.sent_at is None, copy.sent_at, copy.message_id))
-
-    is_unsettled = any(copy.state in _UNSETTLED for copy in copies)
-    return DeadLetterHistory(
-        asked_id=options.message_id,
-        first_ids=tuple(sorted({copy.first_id for copy in copies})),
-        copies=tuple(copies),
-        open_runs=tuple(open_run_notes(archive)) if is_unsettled else (),
-    )
+    return copies
 
 
 def _add_logged_reasons(archive: Archive, rows: Iterable[Row]) -> None:

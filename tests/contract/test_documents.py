@@ -23,6 +23,7 @@ from dlq.drain.drain import DrainSummary
 from dlq.erase.erase import EraseSummary
 from dlq.explain.grouping import grouped
 from dlq.explain.signature.signature import signature_of
+from dlq.inspect.find import ArchivedMatch, ArchiveMatches
 from dlq.inspect.groups import GroupsOfReport, ListedGroup
 from dlq.inspect.outcomes import Outcome
 from dlq.inspect.show import (
@@ -40,6 +41,9 @@ from dlq.inspect.status import (
     NewestReport,
     PlanCount,
 )
+from dlq.look.look import HiddenMessage, Received
+from dlq.look.queue_facts import QueueFacts
+from dlq.look.receiver import End
 from dlq.redrive.ramping.step_records import Forecast
 from dlq.redrive.ramping.verdict_rules import GroupRamp
 from dlq.redrive.resolving.editor import EditSample
@@ -275,6 +279,8 @@ def names(*values: type) -> set[str]:
         ("rehearse", names(Rehearsal, RehearsalOutcome, Stop)),
         ("redrive", names(RedriveSummary, Tally, EditSample, Forecast, GroupRamp, Stop)),
         ("erase", names(EraseSummary)),
+        ("look", names(QueueFacts, QueueCounts, Received, HiddenMessage) | set(End)),
+        ("find", names(ArchiveMatches, ArchivedMatch)),
         ("run", names(RunSummary, Pending)),
     ],
 )

@@ -132,6 +132,26 @@ def _tables_of_plans(archive: Archive, ids: Collection[str]) -> Iterator[tuple[p
         yield keys, keys.filter(have_any(keys.select(_KEYS[:2]), ids))
 
 
+def groups_of(archive: Archive, ids: Collection[str]) -> dict[str, str]:
+    """Return the group of each of these messages, by message id, in the newest plan that has it.
+
+    A message that no plan has is left out.
+    """
+    end = f"/{TABLE}/manifest.json"
+    plan_ids = {path.split("/")[1] for path in archive.list(REPORTS) if path.endswith(end)}
+    groups = dict[str, str]()
+    missing = set(ids)
+    for plan_id in sorted(plan_ids, reverse=True):
+        if not missing:
+            break
+        table = read_table_columns(archive, plan_id, ("message_id", "group_id"))
+        matches = table.filter(have_any(table.select(["message_id"]), missing))
+        for row in matches.to_pylist():
+            groups[row["message_id"]] = row["group_id"]
+        missing -= groups.keys()
+    return groups
+
+
 def planned_copies(archive: Archive, ids: Collection[str]) -> list[dict[str, str]]:
     """Return ``_KEYS`` of messages with these message ids or first ids, of each plan's table."""
     copies = list[dict[str, str]]()

@@ -55,12 +55,17 @@ def read_messages_work(
 
 
 def read_files_work(
-    archive: Archive, paths: Sequence[str], columns: Sequence[str], slots: int
+    archive: Archive,
+    paths: Sequence[str],
+    columns: Sequence[str],
+    slots: int,
+    then: Work | None = None,
 ) -> Work:
     """Return the work of reading all rows of these files; see ``read_messages_work``."""
     wanted = [{FILE: path, "message_ids": None} for path in paths]
-    reader = FileReader(archive, tuple(columns))
-    return Work(_partitions(wanted, slots), reader.read, schema_of(columns))
+    reader = FileReader(archive, tuple(columns), then.function if then else None)
+    schema = then.schema if then else schema_of(columns)
+    return Work(_partitions(wanted, slots), reader.read, schema)
 
 
 def schema_of(columns: Sequence[str]) -> pa.Schema:
