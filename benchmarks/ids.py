@@ -35,10 +35,10 @@ from dlq.local_engine import LocalEngine
 from dlq.memory import BYTES_PER_MESSAGE
 from dlq.plan.plan import Action, Plan, PlannedGroup, Snapshot
 from dlq.plan.plan_file import PlanFile
-from dlq.redrive.execution import write_rows
 from dlq.redrive.request import RedriveRequest
 from dlq.redrive.resolving.resolve import dispositions_of_plan, resolve
 from dlq.redrive.send_run import RedriveRun
+from dlq.redrive.sending.written_rows import write_rows
 
 SIZES = (200_000, 1_000_000, 5_000_000)
 

@@ -21,8 +21,8 @@ SQS, files or the terminal:
 ``explain/``         the verb analyze: ``signature/`` of one failure, ``groups``, ``differences/``
                      to a cause, ``logs/`` of consumers; ``analyze`` * writes the report
 ``drain/`` *         the verb: one task (``drain_task``), and the tasks together (``drain``)
-``redrive/`` *       the verb: ``redrive`` is the pipeline: ``resolving/``, ``execution``,
-                     ``ramping/``, ``sending/``; ``restore``; ``watch``: what fails again
+``redrive/`` *       the verb: ``redrive`` is the pipeline: ``resolving/``, ``ramping/``,
+                     ``sending/``; ``restore``; ``watch``: what fails again
 ``inspect/``         the verbs ``status``, ``groups`` and ``show``
 ``erase/`` *         the verb: out of the archive, with the reports that quote it
 ``scheduled_run`` *  the verb ``run``: drain, analyze, apply a policy, redrive

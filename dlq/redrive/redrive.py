@@ -26,7 +26,6 @@ from dlq.explain.triage import GroupMemory
 from dlq.figures import counted
 from dlq.ids.columns import have_disposition
 from dlq.progress import Progress, silent
-from dlq.redrive.execution import TaskRunner, begin_run, end_run, wait_for_limit
 from dlq.redrive.halted_plan import halted_note
 from dlq.redrive.ramping.ramp import Ramp
 from dlq.redrive.ramping.readings import begin_counters, unread_limits
@@ -35,8 +34,11 @@ from dlq.redrive.ramping.verdict_rules import LOOKS_A_MINUTE
 from dlq.redrive.resolving.archived_rows import read_archived
 from dlq.redrive.resolving.edits import edit_samples
 from dlq.redrive.resolving.resolve import ResolvedPlan, resolved_plan
+from dlq.redrive.run_record import begin_run, end_run
 from dlq.redrive.send_run import RedriveRun
 from dlq.redrive.sending.stop_signals import Clock, Deadline, TableWatch
+from dlq.redrive.sending.task_runner import TaskRunner
+from dlq.redrive.sending.waiting import wait_for_limit
 from dlq.redrive.summary import RedriveSummary, Sent, Tally
 from dlq.redrive.totals import first_stop, not_reached, summarize
 from dlq_replay.aws.sqs import describe

@@ -21,23 +21,13 @@ from dlq.aws.clients import require_queue, sqs_client, sqs_sender
 from dlq.engine import Engine
 from dlq.ids.columns import EDIT_FAULT, values_among, with_column
 from dlq.ids.dispositions import with_dispositions, with_states
-from dlq.ids.order import (
-    keep_groups_whole,
-    with_chunks,
-    with_positions,
-    with_waiting,
-)
+from dlq.ids.order import keep_groups_whole, with_chunks, with_positions, with_waiting
 from dlq.ids.origins import Queues
 from dlq.plan.plan import Action, PlannedGroup
 from dlq.progress import Progress, silent
-from dlq.redrive.execution import begin_run, end_run
 from dlq.redrive.request import RestoreRequest
-from dlq.redrive.resolving.resolve import (
-    read_rows,
-    require_memory_for,
-    resolve,
-    with_selection,
-)
+from dlq.redrive.resolving.resolve import read_rows, require_memory_for, resolve, with_selection
+from dlq.redrive.run_record import begin_run, end_run
 from dlq.redrive.send_run import SendRun
 from dlq.redrive.sending.stop_signals import Deadline
 from dlq.redrive.summary import RedriveSummary

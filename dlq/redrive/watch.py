@@ -10,10 +10,10 @@ from dlq.errors import JobError
 from dlq.inspect.outcomes import Outcome, read_outcomes
 from dlq.plan.plan_file import find_plan
 from dlq.progress import Progress
-from dlq.redrive.execution import look_until
 from dlq.redrive.ramping.verdict_rules import LOOKS_A_MINUTE, returns_allowed
 from dlq.redrive.request import RedriveRequest
 from dlq.redrive.sending.stop_signals import Clock, Deadline
+from dlq.redrive.sending.waiting import look_until
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,12 +43,7 @@ from local_sqs.model import SqsModel
 from local_sqs.server import serve_in_thread
 from tests.integration.client_at import client_at
 from tests.integration.conftest import MakeQueue
-from tests.integration.spark_world import (
-    DRAIN_ID,
-    archive_of,
-    entry_of,
-    receive_all,
-)
+from tests.integration.spark_world import DRAIN_ID, archive_of, entry_of, receive_all
 from tests.simulation.ramp_world import RampWorld
 from tests.support.approved_plan import planned
 from tests.support.builders import context, counter, filler, message
@@ -445,7 +440,7 @@ def test_return_after_a_verdict_stops_its_group_within_the_last_step(
     late = job.groups["TimeoutError"]
     # Two steps, of which the second takes long.
     monkeypatch.setattr("dlq.redrive.ramping.verdicts.step_size", lambda sent, n: n if sent else 1)
-    monkeypatch.setattr("dlq.redrive.execution._TROUBLE_SECONDS", 0.05)
+    monkeypatch.setattr("dlq.redrive.sending.task_runner._TROUBLE_SECONDS", 0.05)
 
     def slowly() -> None:
         if len(world.handled) == 2:

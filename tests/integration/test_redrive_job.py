@@ -19,7 +19,7 @@ from dlq.engine import Engine
 from dlq.errors import InputError
 from dlq.plan.plan_file import find_plan
 from dlq.plan.reading import read_plan
-from dlq.redrive import execution
+from dlq.redrive import run_record
 from dlq.redrive.resolving import resolve
 from dlq_replay.wire.message import Message
 from tests.integration.conftest import MakeQueue
@@ -215,7 +215,7 @@ def test_messages_that_do_not_fit_where_they_are_held_are_refused_before_the_fir
 ) -> None:
     desk = make_desk([message(f"m-{n}", str(n) * 1000) for n in range(5)])
     monkeypatch.setattr(memory, "ALWAYS_SENT_BYTES", 0)
-    monkeypatch.setattr(execution, "available_bytes", lambda _: 6500)
+    monkeypatch.setattr(run_record, "available_bytes", lambda _: 6500)
 
     assert desk.redrive(limit=2).count("sent") == 2
     if desk.engine.name == "spark":
@@ -268,7 +268,7 @@ def test_messages_that_do_not_fit_beside_a_local_engine_are_refused_before_the_f
 ) -> None:
     desk = make_desk(standard(3))
     monkeypatch.setattr(memory, "ALWAYS_SENT_BYTES", 0)
-    monkeypatch.setattr(execution, "available_bytes", lambda _: 10)
+    monkeypatch.setattr(run_record, "available_bytes", lambda _: 10)
 
     with pytest.raises(InputError, match="of messages to send need about"):
         desk.redrive()

@@ -18,12 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dlq.archive.group_records import add_statement
-from dlq.archive.ledger.claims import (
-    POSITION,
-    Ledger,
-    chunk_count,
-    in_order_units,
-)
+from dlq.archive.ledger.claims import POSITION, Ledger, chunk_count, in_order_units
 from dlq.archive.ledger.disposition import WORK, Disposition
 from dlq.archive.ledger.stop import Stop, StopCause
 from dlq.archive.messages.message_store import combined
@@ -45,12 +40,6 @@ from dlq.ids.columns import (
 from dlq.ids.counts import counted_by
 from dlq.ids.order import with_chunks, with_waiting
 from dlq.ids.steps import drawn_step
-from dlq.redrive.execution import (
-    TaskRunner,
-    look_until,
-    wait_for_limit,
-    write_rows,
-)
 from dlq.redrive.ramping.readings import ReturnsProbe
 from dlq.redrive.ramping.step_records import LastCount, Step, Steps, earlier_steps, ended_steps
 from dlq.redrive.ramping.verdict_rules import (
@@ -61,6 +50,9 @@ from dlq.redrive.ramping.verdict_rules import (
 )
 from dlq.redrive.ramping.verdicts import Counts, Verdicts
 from dlq.redrive.sending.stop_signals import TableWatch
+from dlq.redrive.sending.task_runner import TaskRunner
+from dlq.redrive.sending.waiting import look_until, wait_for_limit
+from dlq.redrive.sending.written_rows import write_rows
 from dlq.redrive.summary import Sent, Tally
 from dlq.redrive.totals import not_reached
 from dlq_replay.errors import TableError

@@ -5,10 +5,10 @@ import pytest
 
 from dlq.errors import InputError
 from dlq.plan.plan import Action, Plan, PlannedGroup, Snapshot
-from dlq.redrive.execution import task_count
 from dlq.redrive.request import RedriveRequest
 from dlq.redrive.resolving.resolve import ResolvedPlan
 from dlq.redrive.send_run import SendRun
+from dlq.redrive.sending.task_division import task_count
 from dlq.redrive.summary import RedriveSummary, Sent, Tally
 from dlq.redrive.totals import summarize
 

@@ -12,8 +12,8 @@ from dlq.archive.ledger.run_results import write_result_files
 from dlq.archive.lock import LockClock
 from dlq.archive.storage.files import Archive, open_archive
 from dlq.errors import ArchiveError, BusyError
-from dlq.redrive.execution import record_and_fence
 from dlq.redrive.request import RedriveRequest
+from dlq.redrive.run_record import record_and_fence
 from dlq.redrive.send_run import SendRun
 from local_sqs.clock import VirtualClock
 from tests.support.builders import NOW, queue_url

@@ -7,8 +7,8 @@ import pytest
 
 from dlq.archive.ledger.stop import Stop, StopCause
 from dlq.aws.clients import Limit
-from dlq.redrive.execution import wait_for_limit
 from dlq.redrive.sending.stop_signals import Clock, Deadline, TableWatch, fallen
+from dlq.redrive.sending.waiting import wait_for_limit
 from local_sqs.clock import VirtualClock
 
 DENIED = Limit(fault="AccessDeniedException")

@@ -13,8 +13,8 @@ from dlq.archive.storage.records import values_of
 from dlq.archive.storage.table_parts import PARTS, parts_of
 from dlq.errors import ArchiveError
 from dlq.ids.columns import DESTINATION, DISPOSITION
-from dlq.redrive.execution import MessageReader, write_rows
 from dlq.redrive.sending.send_task import TASK
+from dlq.redrive.sending.written_rows import MessageReader, write_rows
 from tests.support.builders import message, queue_url
 from tests.support.id_rows import rows_of
 from tests.support.ledgers import MemoryArchive
