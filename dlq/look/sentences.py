@@ -149,9 +149,9 @@ def next_steps(facts: QueueFacts, received: Received, findings: Findings) -> Ite
     is_one_failure = len(rows) == 1 and received.end in {End.EMPTY, End.LIMIT}
     if facts.sources and is_one_failure and not received.hidden:
         command = ["aws", "sqs", "start-message-move-task", "--source-arn", queue.arn]
-        yield "next, once it is fixed: SQS itself puts back all messages at once, and forgets them"
+        yield "next, once it is fixed: SQS itself puts all of them back, at once, with no record"
         yield f"  {shlex.join(command)}"
-        yield "or some of them, step by step, with a record:"
+        yield "or archive them, then put back some of them, step by step:"
     else:
         yield "next: archive them, then put back group by group, with a record:"
     archive = "--archive ./dead-letters"

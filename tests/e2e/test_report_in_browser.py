@@ -1,5 +1,6 @@
 """The report in a reader's browser: what it does, how it looks, what it must not do."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from playwright.sync_api import Browser, Page, expect
@@ -58,6 +59,20 @@ def test_it_fits_and_is_accessible(browser: Browser, write: Write) -> None:
         # A row for each piece of time: they are alike, and axe looks at each cell.
         rows = page.locator(".numbers tbody tr")
         rows.evaluate_all("(rows) => rows.slice(8).forEach((row) => row.remove())")
+        assert_fits_and_is_accessible(page, WIDTHS)
+
+
+def test_report_of_a_look_works_without_commands(browser: Browser, write: Write) -> None:
+    findings = replace(incident_findings(), archive="", plan_path="", queue="orders-dlq")
+    with opened(browser, write(findings)) as watched:
+        page = watched.page
+        page.locator("details.group > summary").first.click()
+
+        watched.assert_quiet()
+        expect(page.locator("#chart canvas")).to_be_visible()
+        expect(page.locator(".redrive")).to_have_count(0)
+        expect(page.locator(".origin")).to_contain_text("orders-dlq: looked at, nothing moved")
+        expect(page.locator(".status:visible")).to_have_count(0)
         assert_fits_and_is_accessible(page, WIDTHS)
 
 

@@ -6,7 +6,7 @@ them, and no code that sends or deletes depends on them.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from dlq_replay.rules.failures import ERROR_MESSAGE_CHARACTERS, ERROR_TYPE_CHARACTERS, one_line
@@ -96,6 +96,19 @@ def stated_error(body: str, attributes: Mapping[str, MessageAttribute]) -> Failu
     if error is None and any(mark in body for mark in _MARKS):
         error = _in_body(body)
     return error
+
+
+def error_fields(names: Collection[str]) -> frozenset[str]:
+    """Return those of a message's names of attributes that state its error, as ``stated_error``.
+
+    The names of the top level of a JSON body count, too. Where a group is an error, they say
+    nothing more about it.
+    """
+    fields = set[str]()
+    for table in (*_IN_ATTRIBUTES, *_IN_BODY):
+        if table.beside in names:
+            fields.update((table.type, table.message))
+    return frozenset(fields.intersection(names))
 
 
 def stated_kind(attributes: Mapping[str, MessageAttribute]) -> str | None:

@@ -1,14 +1,16 @@
 """``look``: what failed in a queue, without moving a message."""
 
 import argparse
+import sys
 import webbrowser
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from shutil import get_terminal_size
 
 from dlq.aws.clients import find_queue
 from dlq.cli.arguments import add_shared, whole_number
-from dlq.cli.terminal import AS_JSON, print_answer, print_line, print_table
+from dlq.cli.terminal import AS_JSON, print_answer, print_line, print_parts
 from dlq.cli.verb import BAD_INPUT, DONE, INTERRUPTED, Verb, progress_here
 from dlq.cli.verbs.collect import title_and_difference
 from dlq.errors import InputError
@@ -55,7 +57,7 @@ examples:
   dlq look --stack orders                  the stack's parked queue"""
 
 _GROUPS = 12
-_SAMPLE_CHARACTERS = 100
+_SAMPLE_CHARACTERS = 120
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _COLUMNS = 20
 _REPORT = "report.html"
@@ -198,32 +200,44 @@ def _print(facts: QueueFacts, received: Received, findings: Findings | None) -> 
 
     rows = [merged(row) for row in in_rows(findings.groups, findings.similar)]
     rows.sort(key=lambda group: -group.count)
-    print_table(
-        ("group", "count", "share", "what failed, and what sets it apart"),
-        [
-            (group.group_id, group.count, percent(group.share), _description(group))
-            for group in rows[:_GROUPS]
-        ],
-        spare=("share",),
-    )
+    for group in rows[:_GROUPS]:
+        _print_group(group)
     if len(rows) > _GROUPS:
         rest = sum(group.count for group in rows[_GROUPS:])
         more = counted(len(rows) - _GROUPS, "smaller group")
         print_line(f"… and {more} with {counted(rest, 'message')}; --out or --json has all")
+    print_line("")
     for line in next_steps(facts, received, findings):
         print_line(line)
 
 
-def _description(group: GroupFinding) -> str:
-    """Format what failed, what sets it apart, when its messages were sent, and one of them."""
-    lines = [title_and_difference(group)]
+def _print_group(group: GroupFinding) -> None:
+    """Print what failed, what sets it apart, when its messages were sent, and one of them."""
+    print_line("")
+    print_parts(
+        (f"{group.count:,} {percent(group.share)}", "bold"),
+        (f"  {group.group_id}  ", "cyan"),
+        (group.trend, "yellow"),
+    )
+    for line in title_and_difference(group).splitlines():
+        print_line(f"  {line}")
+
     if group.first_parked_at and group.arrivals:
+        first = minute(group.first_parked_at)
         last = minute(group.last_parked_at)
-        lines.append(f"sent {minute(group.first_parked_at)} {_blocks(group.arrivals)} {last} UTC")
+        span = f"{first} UTC" if first == last else f"{first} {_blocks(group.arrivals)} {last} UTC"
+        print_parts((f"  sent {span}", "dim"))
     if group.samples:
         sample = group.samples[0]
-        lines.append(f"e.g. {sample.message_id}: {shorten(sample.body, _SAMPLE_CHARACTERS)}")
-    return "\n".join(lines)
+        print_parts((f"  e.g. {sample.message_id}", "dim"))
+        print_parts((f"  {shorten(sample.body, _sample_characters())}", "dim"))
+
+
+def _sample_characters() -> int:
+    """Return how much of a body is shown: a line."""
+    if not sys.stdout.isatty():
+        return _SAMPLE_CHARACTERS
+    return max(20, get_terminal_size().columns - 3)
 
 
 def _blocks(arrivals: Sequence[int]) -> str:

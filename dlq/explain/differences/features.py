@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
+from dlq.archive.messages.self_description import error_fields
 from dlq.explain.signature.names import mask_name
 from dlq.explain.signature.payload import (
     NOT_JSON,
@@ -91,8 +92,10 @@ def features_of(
     features.add(SIZE, NUMBER)
     features.add(SIZE, f"{MAGNITUDE}{body_bytes.bit_length()}")
 
-    for name, attribute in attributes:
-        if name in OUR_ATTRIBUTES:
+    named_attributes = dict(attributes)
+    error_names = error_fields(named_attributes)
+    for name, attribute in named_attributes.items():
+        if name in OUR_ATTRIBUTES or name in error_names:
             continue
         path = _child(ATTRIBUTE, name)
         text = attribute["string_value"]
@@ -173,10 +176,15 @@ class _Features:
                 continue
             self.add(path, COMPLETE)
             if type(container) is dict:
-                for key, value in container.items():
-                    self._field(_child(path, key), value, level)
+                self._object(path, container, level)
             else:
                 self._elements(f"{path}{ELEMENT}", container[:_ELEMENTS], level)
+
+    def _object(self, path: str, fields: dict[str, Any], level: int) -> None:
+        error_names = error_fields(fields) if path == BODY else ()
+        for key, value in fields.items():
+            if key not in error_names:
+                self._field(_child(path, key), value, level)
 
     def _elements(self, path: str, elements: list[Any], level: int) -> None:
         for element in elements:

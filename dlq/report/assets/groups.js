@@ -119,7 +119,9 @@ function startGroups() {
     const link = event.target.closest("a[href^='#']");
     if (link && link.hash === location.hash) followAddress();
   });
-  equipCommands(find("#redrive"));
+  // The report of a look has no commands.
+  const commands = find("#redrive");
+  if (commands) equipCommands(commands);
   onFilters.push(showChips, showGroups);
   followAddress();
 }

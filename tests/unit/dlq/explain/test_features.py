@@ -152,6 +152,25 @@ def test_attributes_and_columns_are_fields_but_ours_are_not() -> None:
     ]
 
 
+def test_fields_that_state_the_error_of_a_group_are_none_of_its_differences() -> None:
+    of_eventbridge = [
+        ("RULE_ARN", attribute("arn")),
+        ("ERROR_CODE", attribute("SDK_CLIENT_ERROR")),
+        ("ERROR_MESSAGE", attribute("no answer")),
+    ]
+    of_sidekiq = '{"jid": "j", "error_class": "E", "error_message": "m", "queue": "q"}'
+
+    names = {name for name, _ in features(of_sidekiq, attributes=of_eventbridge)}
+
+    assert names == {"attribute.RULE_ARN", "body", "body.jid", "body.queue"}
+
+
+def test_names_of_errors_without_their_writer_are_fields_like_others() -> None:
+    names = {name for name, _ in features("x", attributes=[("ERROR_CODE", attribute("7"))])}
+
+    assert "attribute.ERROR_CODE" in names
+
+
 def test_the_size_is_told_by_its_power_of_two() -> None:
     assert [features_of("", size, (), {}).split(NEWLINE)[1] for size in (0, 1, 255, 256)] == [
         f"body_bytes{TAG}~{bits}" for bits in (0, 1, 8, 9)
