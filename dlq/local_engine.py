@@ -3,6 +3,8 @@
 Threads, because sends and reads wait for SQS and for the disk; and because a process that is killed
 then leaves nobody who sends. Signing, which computes, gains nothing from them: at the limit of this
 engine it takes half a second.
+
+DuckDB and sqlglot are imported at the first SQL: most runs have none.
 """
 
 import os
@@ -28,10 +30,7 @@ from dlq.engine import (
     Work,
 )
 from dlq.errors import InputError
-from dlq.sql.allowed import WHERE, naming
-from dlq.sql.duckdb_engine import matching, values
-from dlq.sql.duckdb_sql import condition_for_duckdb, for_duckdb, spark_name
-from dlq.sql.failures import no_attribute
+from dlq.sql.failures import WHERE, naming, no_attribute
 
 _SQL_BYTES = 64 * 1024 * 1024
 """About as many bytes of rows are given to DuckDB at once."""
@@ -90,6 +89,9 @@ class LocalEngine:
         row: str = "message",
     ) -> pa.Table:
         """See ``Engine.run_where``."""
+        from dlq.sql.duckdb_engine import matching
+        from dlq.sql.duckdb_sql import condition_for_duckdb
+
         named = [name for name in work.schema.names if name not in hidden]
         condition_for_duckdb(where, _fields(work.schema, named), place)
 
@@ -129,6 +131,8 @@ class LocalEngine:
 
     def check_condition(self, sql: str, schema: pa.Schema, place: str) -> None:
         """See ``Engine.check_condition``."""
+        from dlq.sql.duckdb_sql import condition_for_duckdb
+
         condition_for_duckdb(sql, schema, place)
 
     def attribute_fault(self, sql: str) -> str | None:
@@ -299,6 +303,8 @@ def _changes(rows: pa.Table, attributes: AttributeSql) -> list[list[dict[str, An
 
 def _values(name: str, sql: str | None, rows: pa.Table, source: str) -> list[dict[str, Any]]:
     """Return the ``CHANGE`` of one attribute for each row."""
+    from dlq.sql.duckdb_engine import values
+
     change: dict[str, Any] = {
         "name": name,
         "data_type": _STRING,
@@ -323,6 +329,8 @@ def _attribute_type(sql: str, schema: pa.Schema) -> str:
     Raises:
         InputError: there is none, or *sql* is refused.
     """
+    from dlq.sql.duckdb_sql import for_duckdb, spark_name
+
     kind = for_duckdb(sql, schema).type
     if pa.types.is_string(kind) or pa.types.is_null(kind):
         return _STRING

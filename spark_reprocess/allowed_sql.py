@@ -22,15 +22,14 @@ from dlq.sql.allowed import (
     NOW,
     OPERANDS,
     OPERATORS,
-    WHERE,
     checked,
     interval_of,
-    naming,
     number,
     parts_of,
     type_name,
     variable_of,
 )
+from dlq.sql.failures import WHERE, naming
 from spark_reprocess.failures import SPARK_FAILURES, condition_and_sentence, silence_query_log
 
 

@@ -24,8 +24,7 @@ from dlq.archive.messages.dead_letter_schema import READ_COLUMNS, READ_SCHEMA
 from dlq.aws.actor import text_of
 from dlq.engine import ATTEMPT, CHANGE, CHANGES, GROUP_ID, AttributeSql, Exchange, Function, Work
 from dlq.errors import InputError
-from dlq.sql.allowed import WHERE, naming
-from dlq.sql.failures import no_attribute
+from dlq.sql.failures import WHERE, naming, no_attribute
 from spark_reprocess.allowed_sql import attribute_value, condition
 from spark_reprocess.evaluation import evaluated, to_arrow
 from spark_reprocess.failures import spark_errors

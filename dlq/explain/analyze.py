@@ -60,7 +60,7 @@ from dlq.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from dlq.plan.yaml_text import Fault, refuse
 from dlq.progress import Progress, silent
 from dlq.report.page import render_page
-from dlq.sql.allowed import WHERE, check_sql, named_columns
+from dlq.sql.failures import WHERE
 
 _GROUPS_WITH_ALL_SAMPLES = 100
 """Of this number of groups, the largest, all samples are kept; of each other group one."""
@@ -282,6 +282,9 @@ class _Analysis:
         condition = self.request.condition
         if condition is None:
             return self.pending
+
+        from dlq.sql.allowed import named_columns
+
         if self.request.where is not None:
             # On its own first: "a) OR (b" is a condition only within brackets.
             self.engine.check_condition(self.request.where, READ_SCHEMA, WHERE)
@@ -458,6 +461,8 @@ def load_policy(engine: Engine | None, location: str, sha256: str | None = None)
 
 def check_conditions(engine: Engine | None, policy: Policy, name: str = "the policy") -> None:
     """Raise InputError with the places of conditions that are no SQL over columns of groups."""
+    from dlq.sql.allowed import check_sql
+
     faults: list[Fault] = []
     for index, rule in enumerate(policy.rules):
         try:

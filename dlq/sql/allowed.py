@@ -6,8 +6,8 @@ it does not know, and an engine works on the checked tree: what was checked is w
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
 from decimal import Decimal
 from difflib import get_close_matches
 from functools import cache
@@ -19,11 +19,9 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.spark import SparkParser
 
-from dlq.errors import InputError, SqlError, without_sql
+from dlq.errors import InputError, SqlError
+from dlq.sql.failures import WHERE, naming
 from dlq.sql.patterns import like_fault, regex_fault, replacement_fault
-
-WHERE = "--where"
-"""The origin of a piece of SQL that errors name by default."""
 
 FUNCTIONS: Mapping[str, str] = {
     "JSON": "from_json get_json_object json_array_length json_object_keys",
@@ -141,15 +139,6 @@ def check_sql(sql: str | None, columns: Collection[str], place: str | None = WHE
         return
     with nullcontext() if place is None else naming(place, sql):
         checked(sql, columns)
-
-
-@contextmanager
-def naming(place: str, sql: str) -> Iterator[None]:
-    """Name *place* and *sql* in what is wrong with it."""
-    try:
-        yield
-    except InputError as error:
-        raise SqlError(f"{place} {sql!r}: {error}", f"{place}: {without_sql(error)}") from error
 
 
 def checked(sql: str, columns: Collection[str]) -> exp.Expr:

@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb.func import FunctionNullHandling
 
-from dlq.sql.allowed import WHERE
 from dlq.sql.duckdb_sql import (
     FAILURE_MARK,
     NEEDS_SPARK,
@@ -28,7 +27,7 @@ from dlq.sql.duckdb_sql import (
     for_duckdb,
     plain_type,
 )
-from dlq.sql.failures import LIMIT_SECONDS, SMALLER, sql_error, too_slow
+from dlq.sql.failures import LIMIT_SECONDS, SMALLER, WHERE, sql_error, too_slow
 from dlq.sql.spark_functions import NeedsSparkError, forget_values
 
 T = TypeVar("T")

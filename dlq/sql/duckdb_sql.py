@@ -37,17 +37,16 @@ from dlq.sql import spark_functions
 from dlq.sql.allowed import (
     LAMBDAS,
     NEGATED,
-    WHERE,
     checked,
     fixed_text,
     interval_of,
-    naming,
     number,
     parts_of,
     shown,
     type_name,
     variable_of,
 )
+from dlq.sql.failures import WHERE, naming
 from dlq.sql.java_regex import (
     UntranslatableError,
     is_plain_text,

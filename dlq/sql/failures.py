@@ -1,8 +1,15 @@
-"""Errors of operators' SQL that fails while an engine evaluates it; the same for each engine."""
+"""Errors of operators' SQL, the same for each engine.
 
-from collections.abc import Sequence
+Needs neither sqlglot nor DuckDB, which are loaded at the first SQL.
+"""
 
-from dlq.errors import InputError, SqlError
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from dlq.errors import InputError, SqlError, without_sql
+
+WHERE = "--where"
+"""The origin of a piece of SQL that errors name by default."""
 
 SMALLER = (
     "use contains() or fewer repetitions in a pattern, and shorten what it looks at: left(body, n)"
@@ -11,6 +18,15 @@ SMALLER = (
 LIMIT_SECONDS = 600.0
 """The longest time for which SQL may keep an engine busy. Spark's counts while no task starts or
 ends: a task reads up to 128 MB of the archive, and needs seconds."""
+
+
+@contextmanager
+def naming(place: str, sql: str) -> Iterator[None]:
+    """Name *place* and *sql* in what is wrong with it."""
+    try:
+        yield
+    except InputError as error:
+        raise SqlError(f"{place} {sql!r}: {error}", f"{place}: {without_sql(error)}") from error
 
 
 def sql_error(sources: Sequence[str], why: str) -> SqlError:

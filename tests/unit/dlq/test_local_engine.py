@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -15,6 +17,7 @@ from dlq import local_engine
 from dlq.engine import CHANGES, STOPPED, AttributeSql, Exchange, Work
 from dlq.errors import ArchiveError, SqlError
 from dlq.local_engine import LocalEngine
+from dlq.sql import duckdb_engine
 
 TYPES: dict[str, Any] = {
     **dict.fromkeys(("message_id", "body", "group_id"), pa.string()),
@@ -323,7 +326,7 @@ def test_a_condition_holds_a_piece_of_the_rows_at_a_time(
         evaluated += rows.num_rows
         return pa.array([True] * rows.num_rows)
 
-    monkeypatch.setattr(local_engine, "matching", matching)
+    monkeypatch.setattr(duckdb_engine, "matching", matching)
     work = Work([partition(*[300] * 40)], counted, ROWS)
 
     assert engine.run_where(work, "true", ["message_id"]).num_rows == 40
@@ -461,3 +464,23 @@ def test_a_row_without_a_task_is_a_bug_and_nothing_is_sent(engine: LocalEngine) 
     with pytest.raises(ValueError, match="a row has none of 2 tasks"):
         engine.run_edited(work, {}, Work([], counted, SEEN), Exchange(2, "task", []))
     assert calls == []
+
+
+# --- Start
+
+
+def test_neither_duckdb_nor_sqlglot_is_imported_before_the_first_sql() -> None:
+    program = """
+import sys
+import dlq.cli.verbs.collect, dlq.cli.verbs.find, dlq.cli.verbs.look
+import dlq.drain.drain, dlq.explain.analyze
+from dlq.local_engine import LocalEngine
+
+LocalEngine()
+print({"duckdb", "sqlglot"} & set(sys.modules))
+"""
+    finished = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+
+    assert finished.stdout == "set()\n"
