@@ -1,7 +1,9 @@
 """The report's controls in a reader's browser: search, sort, chart, links, keyboard, copying."""
 
+import time
+
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.watched_browser import Write, opened
 from tests.support.findings_builder import a_difference, a_group, a_sample, some_findings
@@ -57,11 +59,28 @@ def test_the_theme_is_kept(browser: Browser, write: Write) -> None:
 
         expect(page.locator("#theme")).to_have_text("Theme: dark")
         dark = page.evaluate(background)
-        page.reload()
-
         assert dark != light
-        # The page takes the theme once its script has run.
+
+        reload_until_stored(page, "report-theme")
+
         expect(page.locator("body")).to_have_css("background-color", dark)
+
+
+STORED_SECONDS = 60
+
+
+def reload_until_stored(page: Page, key: str) -> None:
+    """Reload *page* until its storage has *key*.
+
+    Chromium writes what a page stores after the call that stores it: on a busy machine the next
+    document may read its storage before that, and does not read it again.
+    """
+    deadline = time.monotonic() + STORED_SECONDS
+    page.reload()
+    while page.evaluate("key => localStorage.getItem(key)", key) is None:
+        assert time.monotonic() < deadline, f"{key} is not stored after {STORED_SECONDS} s"
+        page.wait_for_timeout(200)
+        page.reload()
 
 
 def test_commands_are_copied_as_they_read_with_the_reader_s_queue(
