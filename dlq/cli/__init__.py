@@ -5,6 +5,7 @@ which Ctrl-C must have its usual effect.
 """
 
 import os
+import sys
 
 
 def program() -> None:
@@ -21,6 +22,10 @@ def program() -> None:
         end_process(main())
     except KeyboardInterrupt:
         try:
-            os.write(2, b"dlq: interrupted; nothing is lost, run the same command again\n")
+            message = b"interrupted; nothing is lost, run the same command again"
+            if "--json" in sys.argv:
+                os.write(2, b'{"version": 1, "error": "%s", "exit_code": 130}\n' % message)
+            else:
+                os.write(2, b"dlq: %s\n" % message)
         finally:
             os._exit(130)

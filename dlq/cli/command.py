@@ -106,7 +106,7 @@ def main(
 
         return (make_session or aws_session)()
 
-    return running.exit_code_of(lambda: _run(words, session))
+    return running.exit_code_of(lambda: _run(words, session), words)
 
 
 def _run(words: list[str], make_session: "Callable[[], Session]") -> int:
@@ -248,7 +248,7 @@ def _fill(parser: argparse.ArgumentParser, name: str, words: Sequence[str]) -> V
 
 
 def _place_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser = running.PlainParser(prog=PROGRAM, add_help=False, allow_abbrev=False)
     _add_place(parser)
     return parser
 

@@ -7,7 +7,7 @@ without Java. Above that it uses Spark, if it is installed. The Spark job always
 from collections.abc import Callable
 from importlib.util import find_spec
 
-from dlq.cli.terminal import print_error
+from dlq.cli.terminal import print_notice
 from dlq.cli.verb import ENGINE, LOCAL, SPARK, SPARK_INSTALL, job
 from dlq.engine import Engine
 from dlq.errors import InputError
@@ -45,7 +45,7 @@ def engine_for(verb: str, size: Callable[[], Size]) -> Engine:
     if not _is_spark_installed():
         raise InputError(_without_spark(verb, excess))
     if excess:
-        print_error(f"{excess}; so Spark does it, and --engine local would do it here")
+        print_notice(f"{excess}; so Spark does it, and --engine local would do it here")
     engine: Engine = job().start()
     return engine
 

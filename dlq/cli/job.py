@@ -19,7 +19,7 @@ from pathlib import Path
 from dlq.archive.storage.local import LocalArchive
 from dlq.cli.command import main
 from dlq.cli.running import end_process
-from dlq.cli.terminal import print_error
+from dlq.cli.terminal import ERRORS_AS_LINES, print_error
 from dlq.cli.verb import CHECK_FAILED, INTERRUPTED, PROGRESS
 from dlq.console import jobs
 from dlq.console.jobs import Job, Jobs
@@ -53,6 +53,8 @@ def run(folder: Path, run_verb: Callable[[Sequence[str]], int] = main) -> int:
     try:
         progress = in_file(folder / jobs.PROGRESS_FILE)
         PROGRESS.set(progress)
+        # The console shows them while the job runs.
+        ERRORS_AS_LINES.set(True)
 
         record = json.loads((folder / jobs.COMMAND_FILE).read_bytes())
         _wait(Jobs(folder.parent), record["after"], progress)

@@ -14,7 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq.archive.storage.files import Archive, open_folder
 from dlq.cli.running import VERBS
-from dlq.cli.terminal import print_error, print_line, print_note
+from dlq.cli.terminal import print_error, print_line, print_notice, repeat_errors
 from dlq.cli.verb import CHECK_FAILED, progress_here
 from dlq.errors import ArchiveError, BusyError, InputError, JobError
 from dlq.figures import duration
@@ -100,7 +100,7 @@ def run_job(
     """
     command_id = store_command(archive, words)
     run_id = _start(client, job, archive, command_id)
-    print_error(f"job {job}, run {run_id} is started; Ctrl-C stops it")
+    print_notice(f"job {job}, run {run_id} is started; Ctrl-C stops it")
 
     wait = partial(_wait, client, job, run_id, sleep)
     try:
@@ -109,7 +109,7 @@ def run_job(
         # A run that cannot be asked is stopped by force below.
         with suppress(ArchiveError):
             request_stop(archive, run_id)
-        print_error(
+        print_notice(
             f"stopping the run after its open calls, by force after {duration(STOP_SECONDS)}; "
             "after another Ctrl-C it continues without this command"
         )
@@ -129,8 +129,7 @@ def run_job(
         )
         return CHECK_FAILED
 
-    for line in result.errors.splitlines():
-        print_note(line)
+    repeat_errors(result.errors.splitlines())
     for line in result.answer.splitlines():
         print_line(line)
     return result.exit_code

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, NoReturn, Self
 
-from dlq.cli.terminal import AS_JSON, errors_in_answer, print_error
+from dlq.cli.terminal import AS_JSON, errors_as_json, errors_in_answer, print_error
 from dlq.cli.verb import BAD_INPUT, ENGINE, INTERRUPTED, RARE, SPARK, Section, Verb, VerbEntry, job
 from dlq.errors import JobError
 
@@ -112,16 +112,23 @@ def main(argv: Sequence[str]) -> int:
 
     A Spark session that is started here stays for the next call.
     """
-    return exit_code_of(lambda: replace(parse(list(argv)), engine=SPARK).run())
+    words = list(argv)
+    return exit_code_of(lambda: replace(parse(words), engine=SPARK).run(), words)
 
 
-def exit_code_of(call: Callable[[], int]) -> int:
+def exit_code_of(call: Callable[[], int], words: Sequence[str] = ()) -> int:
     """Return what *call* returns; print an error that ends it, and return its exit code instead.
 
-    The settings of the process, which may be the caller's own, are then as they were before.
+    With ``--json`` among the *words* of the command its errors are one JSON object. The settings of
+    the process, which may be the caller's own, are then as they were before.
     """
-    with _settings_of_process():
-        return _exit_code_of(call)
+    as_json = "--json" in words
+    with _settings_of_process(), errors_as_json(as_json=as_json) as print_errors:
+        exit_code = _exit_code_of(call)
+        # Another Ctrl-C has nothing to stop any more.
+        with _handling_ctrl_c(signal.SIG_IGN):
+            print_errors(exit_code)
+        return exit_code
 
 
 def _exit_code_of(call: Callable[[], int]) -> int:
@@ -202,7 +209,18 @@ def _handling_ctrl_c(handler: Any) -> Iterator[None]:  # noqa: ANN401 - as signa
         signal.signal(signal.SIGINT, former)
 
 
-class Parser(argparse.ArgumentParser):
+class PlainParser(argparse.ArgumentParser):
+    """With ``--json`` its errors have no usage, and are printed as all errors are."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the error, and exit with 2."""
+        if not AS_JSON.get():
+            super().error(message)
+        print_error(message)
+        raise SystemExit(BAD_INPUT)
+
+
+class Parser(PlainParser):
     """Takes no abbreviations. For an unknown option its error names one that is close."""
 
     def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - argparse's

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, suppress
 from contextvars import ContextVar
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Any, Literal
@@ -63,12 +63,111 @@ def print_note(text: str) -> None:
 
 
 def print_error(text: str) -> None:
-    """Print a line of the command's own to standard error."""
-    print_note(f"dlq: {text}")
+    """Print why the command does not end with 0; with ``--json`` see ``errors_as_json``."""
+    messages = _HELD_MESSAGES.get()
+    if messages is None:
+        print_note(f"dlq: {text}")
+    else:
+        messages.errors.append(text)
+
+
+def print_notice(text: str) -> None:
+    """Print what a user should know, and is no error; with ``--json`` see ``errors_as_json``."""
+    messages = _HELD_MESSAGES.get()
+    if messages is None:
+        print_note(f"dlq: {text}")
+    else:
+        messages.notes.append(text)
 
 
 AS_JSON: ContextVar[bool] = ContextVar("as_json", default=False)
 """True if the answer is printed as JSON (``--json``)."""
+
+ERRORS_AS_LINES: ContextVar[bool] = ContextVar("errors_as_lines", default=False)
+"""True where people read what a command with ``--json`` writes to standard error."""
+
+
+@dataclass(slots=True)
+class _Messages:
+    """The command's own messages, until it ends."""
+
+    errors: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def object(self, exit_code: int) -> dict[str, Any]:
+        """Return the object of standard error; an empty one if there is nothing to say."""
+        errors = self.errors
+        notes = self.notes
+        if not exit_code:
+            notes = [*notes, *errors]
+            errors = []
+        if not (errors or notes):
+            return {}
+
+        fields: dict[str, Any] = {"version": 1}
+        if errors:
+            fields["error"] = "; ".join(errors)
+        fields["exit_code"] = exit_code
+        if notes:
+            fields["notes"] = notes
+        return fields
+
+
+_HELD_MESSAGES: ContextVar[_Messages | None] = ContextVar("held_messages", default=None)
+"""Messages that ``errors_as_json`` prints later; None where each is printed at once."""
+
+
+@contextmanager
+def errors_as_json(*, as_json: bool) -> Iterator[Callable[[int], None]]:
+    """With *as_json*, let the messages of the block be one JSON object on standard error.
+
+    There is no progress then but on a terminal, so that a program can read all of standard error.
+
+    Yields:
+        The function that prints the object; it takes the exit code.
+    """
+    is_held = as_json and not ERRORS_AS_LINES.get()
+    messages = _Messages()
+
+    def print_object(exit_code: int) -> None:
+        if fields := messages.object(exit_code):
+            print_note(json.dumps(fields))
+
+    as_json_token = AS_JSON.set(as_json)
+    held = _HELD_MESSAGES.set(messages if is_held else None)
+    progress = PROGRESS.get()
+    if is_held and progress is None and not sys.stderr.isatty():
+        progress = silent
+    progress_token = PROGRESS.set(progress)
+    try:
+        yield print_object
+    finally:
+        PROGRESS.reset(progress_token)
+        _HELD_MESSAGES.reset(held)
+        AS_JSON.reset(as_json_token)
+
+
+def repeat_errors(lines: Iterable[str]) -> None:
+    """Print the lines that the same command wrote to standard error on another machine."""
+    for line in lines:
+        fields = _object_of(line)
+        if fields is None:
+            print_note(line)
+            continue
+        for text in fields.get("notes", ()):
+            print_notice(text)
+        if "error" in fields:
+            print_error(fields["error"])
+
+
+def _object_of(line: str) -> dict[str, Any] | None:
+    """Return the object that ``errors_as_json`` wrote as this line; None for another line."""
+    try:
+        fields = json.loads(line)
+    except ValueError:
+        return None
+    is_ours = isinstance(fields, dict) and {"version", "exit_code"} <= fields.keys()
+    return fields if is_ours else None
 
 
 def print_answer(answer: Any, show: Callable[[], object]) -> None:  # noqa: ANN401 - a dataclass
@@ -109,16 +208,20 @@ def errors_in_answer() -> Iterator[None]:
     errors = io.StringIO()
     no_progress = PROGRESS.set(silent)
     held = _HELD_ANSWERS.set(answers)
+    printed_at_once = _HELD_MESSAGES.set(None)
     try:
         with redirect_stderr(errors):
             yield
     finally:
         PROGRESS.reset(no_progress)
         _HELD_ANSWERS.reset(held)
+        _HELD_MESSAGES.reset(printed_at_once)
+        lines = errors.getvalue().splitlines()
         for answer in answers:
-            _print_json({**answer, "errors": errors.getvalue().splitlines()})
+            _print_json({**answer, "errors": lines})
         if not answers:
-            sys.stderr.write(errors.getvalue())
+            for line in lines:
+                print_notice(line.removeprefix("dlq: "))
 
 
 def _print_json(fields: Mapping[str, Any]) -> None:

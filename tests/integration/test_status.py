@@ -144,4 +144,5 @@ def test_place_where_no_drain_began_an_archive_is_named(
     assert main(["status", "--archive", location, "--json"]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert printed.err.startswith(f"dlq: archive {location}: nothing is archived there; ")
+    error = json.loads(printed.err)["error"]
+    assert error.startswith(f"archive {location}: nothing is archived there; ")

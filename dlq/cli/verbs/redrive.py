@@ -19,6 +19,7 @@ from dlq.cli.terminal import (
     print_diff,
     print_error,
     print_line,
+    print_notice,
     print_table,
 )
 from dlq.cli.verb import (
@@ -171,7 +172,7 @@ def _run(options: tuple[str, RedriveRequest]) -> int:
         if request.watches and request.execute:
             watch = Watch(archive, request)
         engine = engine_for("redrive", lambda: size_of_plan(archive, run.plan))
-        summary = redrive(engine, run, progress=progress_here(), announce=print_error)
+        summary = redrive(engine, run, progress=progress_here(), announce=print_notice)
 
     # Also where all groups were halted before, so that no run began.
     is_halted = request.execute and bool(summary.halted_groups)

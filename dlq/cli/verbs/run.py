@@ -10,7 +10,7 @@ from dlq.archive.ledger.disposition import Disposition
 from dlq.archive.storage.files import open_archive
 from dlq.aws.clients import aws_client, aws_session, region_of, require_queue, sqs_client
 from dlq.cli.arguments import add_shared
-from dlq.cli.terminal import print_answer, print_error, print_line
+from dlq.cli.terminal import print_answer, print_error, print_line, print_notice
 from dlq.cli.verb import (
     BAD_INPUT,
     DONE,
@@ -87,7 +87,7 @@ def _run(options: tuple[str, "RunRequest"]) -> int:
 
     check_run(request)
     engine = engine_for("run", size)
-    summary = run(engine, archive, request, progress=progress_here(), announce=print_error)
+    summary = run(engine, archive, request, progress=progress_here(), announce=print_notice)
     if url := request.destination:
         client = aws_client("cloudwatch", region=region_of(url, aws_session().region_name))
         publish_pending(client, QueueAddress.from_url(url).name, summary.pending)
@@ -131,7 +131,7 @@ def publish_pending(client: "CloudWatchClient", main_queue_name: str, pending: "
     try:
         client.put_metric_data(Namespace=NAMESPACE, MetricData=data)
     except (ClientError, BotoCoreError) as error:
-        print_error(f"the metrics of pending messages were not published: {error}")
+        print_notice(f"the metrics of pending messages were not published: {error}")
 
 
 def exit_code_of_run(summary: "RunSummary") -> int:

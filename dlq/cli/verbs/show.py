@@ -13,9 +13,9 @@ from dlq.cli.arguments import add_shared
 from dlq.cli.outcomes import print_outcomes
 from dlq.cli.terminal import (
     print_answer,
-    print_error,
     print_fields,
     print_line,
+    print_notice,
     print_parts,
 )
 from dlq.cli.verb import DONE, Verb, progress_here, suggested_command
@@ -120,7 +120,7 @@ def print_export(summary: ExportSummary, out: str) -> None:
     if gone := summary.missing:
         answer += f"; {counted(gone, 'message')} not in the archive any more: erased or expired"
     if out == STANDARD_OUTPUT:
-        print_error(answer)
+        print_notice(answer)
     else:
         print_answer(summary, lambda: print_line(f"{out}: {answer}"))
 
