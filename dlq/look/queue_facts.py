@@ -130,8 +130,8 @@ def require_receives(queue: DescribedQueue, receives_allowed: int | None) -> Non
         return
     raise InputError(
         f"queue {queue.name}: each look counts as a receive, and SQS moves a message to "
-        f"{target_name(queue)} after {most} of them; nobody knows the count of a message before it "
-        f"is received. Look all the same with --receives-allowed {most}: it ends at the first "
+        f"{target_name(queue)} after {most} of them; the count of a message is not known before "
+        f"it is received. Look all the same with --receives-allowed {most}: it ends at the first "
         "message with two receives left"
     )
 

@@ -48,7 +48,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--older-than-days",
         type=whole_number(1, 36_500),
         metavar="N",
-        help=f"all messages that were decided so long ago, {FEWEST_DAYS} or more, since SQS may "
+        help=f"all messages decided at least N days ago; N is {FEWEST_DAYS} or more, since SQS may "
         "deliver a message again for 14; needs no --reason",
     )
 
