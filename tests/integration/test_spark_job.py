@@ -102,6 +102,6 @@ def test_command_line_needs_no_setup(
     complaints = [line for line in ended.stderr.splitlines() if not line.startswith(expected)]
     assert (ended.returncode, complaints) == (0, [])
     assert ended.stdout.splitlines()[:2] == [
-        "received  archived  deleted  left",
-        "       1         1        1     0",
+        "received  archived  deleted  not deleted",
+        "       1         1        1            0",
     ]
