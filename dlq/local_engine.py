@@ -329,7 +329,8 @@ def _attribute_type(sql: str, schema: pa.Schema) -> str:
     Raises:
         InputError: there is none, or *sql* is refused.
     """
-    from dlq.sql.duckdb_sql import for_duckdb, spark_name
+    from dlq.sql.duckdb_sql import for_duckdb
+    from dlq.sql.duckdb_terms import spark_name
 
     kind = for_duckdb(sql, schema).type
     if pa.types.is_string(kind) or pa.types.is_null(kind):

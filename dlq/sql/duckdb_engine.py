@@ -19,14 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb.func import FunctionNullHandling
 
-from dlq.sql.duckdb_sql import (
-    FAILURE_MARK,
-    NEEDS_SPARK,
-    DuckSql,
-    condition_for_duckdb,
-    for_duckdb,
-    plain_type,
-)
+from dlq.sql.duckdb_sql import DuckSql, condition_for_duckdb, for_duckdb
+from dlq.sql.duckdb_terms import FAILURE_MARK, NEEDS_SPARK, plain_type
 from dlq.sql.failures import LIMIT_SECONDS, SMALLER, WHERE, sql_error, too_slow
 from dlq.sql.spark_functions import NeedsSparkError, forget_values
 

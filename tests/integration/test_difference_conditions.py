@@ -19,7 +19,8 @@ from dlq.explain.differences.features import COLUMNS, features_of, path_text
 from dlq.explain.differences.predicates import feature_table
 from dlq.local_engine import LocalEngine
 from dlq.sql.duckdb_engine import matching
-from dlq.sql.duckdb_sql import NEEDS_SPARK, for_duckdb
+from dlq.sql.duckdb_sql import for_duckdb
+from dlq.sql.duckdb_terms import NEEDS_SPARK
 from dlq_replay.wire.attributes import MessageAttribute
 from spark_reprocess.allowed_sql import condition as condition_of
 from tests.integration.spark_world import Spark, archive_of

@@ -15,7 +15,8 @@ from pyspark.errors import PySparkException
 from dlq.errors import InputError
 from dlq.sql.allowed import checked
 from dlq.sql.duckdb_engine import values
-from dlq.sql.duckdb_sql import NEEDS_SPARK, for_duckdb
+from dlq.sql.duckdb_sql import for_duckdb
+from dlq.sql.duckdb_terms import NEEDS_SPARK
 from dlq.sql.spark_functions import NeedsSparkError, lower, upper
 from spark_reprocess.allowed_sql import attribute_value
 from tests.integration.spark_world import Spark

@@ -35,7 +35,7 @@ from dlq.archive.storage.files import Archive, open_archive
 from dlq.engine import AttributeSql, Engine, Exchange, Work
 from dlq.errors import ArchiveError, InputError, SqlError
 from dlq.local_engine import LocalEngine
-from dlq.sql.duckdb_sql import NEEDS_SPARK
+from dlq.sql.duckdb_terms import NEEDS_SPARK
 from dlq_replay.wire.attributes import MessageAttribute
 from dlq_replay.wire.context import FailureError
 from dlq_replay.wire.message import Message

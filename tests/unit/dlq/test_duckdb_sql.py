@@ -11,12 +11,9 @@ from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA
 from dlq.errors import InputError, SqlError
 from dlq.explain.outputs import GROUPS_SCHEMA
 from dlq.sql.allowed import FUNCTIONS
-from dlq.sql.duckdb_sql import (
-    EQUAL,
-    NEEDS_SPARK,
-    condition_for_duckdb,
-    for_duckdb,
-)
+from dlq.sql.duckdb_functions import EQUAL
+from dlq.sql.duckdb_sql import condition_for_duckdb, for_duckdb
+from dlq.sql.duckdb_terms import NEEDS_SPARK
 from tests.support.golden import assert_stored, stored_texts
 from tests.support.sql_forms import FORMS, OF_GROUPS, OF_MESSAGES, SCHEMA
 
