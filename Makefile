@@ -5,6 +5,7 @@ SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 SAM := .tools/sam/bin/sam
+WHEEL_TOOLS := .tools/wheel
 CLASSES := .tools/spark-classes.jsa
 # Files of tests share the cores; their order is kept, since what takes longest comes first.
 SIDE_BY_SIDE := --numprocesses auto --dist loadfile --no-loadscope-reorder
@@ -89,10 +90,10 @@ sam-local: setup build ## Invoke the built function with events/ in a container 
 	@scripts/ensure-docker.sh
 	@$(BIN)/python -m demo.sam_local $(EVENT)
 
-wheel: $(VENV)/.dev ## Build the wheel of the dlq command into dist/
+wheel: $(WHEEL_TOOLS)/.created ## Build the wheel of the dlq command into dist/; needs no other set-up
 	@rm -f dist/sqs_dlq_replay-*.whl
-	@$(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
-	@echo "pip install 'dist/$$(cd dist && echo sqs_dlq_replay-*.whl)[spark]'"
+	@$(WHEEL_TOOLS)/bin/python -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+	@echo "pip install dist/$$(cd dist && echo sqs_dlq_replay-*.whl)"
 
 spark-package: $(VENV)/.created ## Pack the Spark job for spark-submit into dist/
 	@$(BIN)/python scripts/package_job.py dist
@@ -147,6 +148,12 @@ $(VENV)/.dev: $(VENV)/.created requirements/dev.txt
 $(CLASSES): $(VENV)/.dev | java
 	@echo "Archiving the classes that Spark loads, so that tests start it sooner (once, half a minute)"
 	-@$(BIN)/python -m tests.support.class_archive $@
+
+$(WHEEL_TOOLS)/.created: requirements/pip.txt requirements/build.txt
+	@python=$$(scripts/find-python.sh) && "$$python" -m venv $(WHEEL_TOOLS)
+	@$(WHEEL_TOOLS)/bin/python $(PIP_INSTALL) requirements/pip.txt
+	@$(WHEEL_TOOLS)/bin/python $(PIP_INSTALL) requirements/build.txt
+	@touch $@
 
 $(SAM): requirements/sam.txt
 	@python=$$(scripts/find-python.sh) && echo "Setting up the SAM CLI with $$python" && "$$python" -m venv .tools/sam

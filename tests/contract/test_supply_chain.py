@@ -1,6 +1,7 @@
 """Tools that build and release the project are named by their content: others can move a name."""
 
 import re
+import tomllib
 
 import pytest
 
@@ -37,3 +38,33 @@ def test_what_locks_the_dependencies_is_locked_with_hashes_itself() -> None:
     for file in files:
         assert f"{file.removesuffix('.txt')}.in" in script, file
         assert "--hash=sha256:" in (ROOT / file).read_text("utf-8")
+
+
+def test_a_wheel_is_built_without_the_set_up_of_the_tests() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    [rule] = re.findall(r"^wheel: (.+?) ##.*\n((?:\t.+\n)+)", makefile, re.MULTILINE)
+
+    assert rule[0] == "$(WHEEL_TOOLS)/.created"
+    assert "$(BIN)" not in rule[1]
+    assert "--no-build-isolation" in rule[1]
+
+
+def test_the_tool_that_builds_the_wheel_is_locked_at_the_version_of_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    locked = (ROOT / "requirements" / "build.txt").read_text("utf-8")
+
+    [tool] = project["build-system"]["requires"]
+    assert f"\n{tool} " in locked
+
+
+@pytest.mark.parametrize("name", ["build.txt", "command.txt"])
+def test_what_is_built_and_installed_has_the_versions_of_the_tests(name: str) -> None:
+    tested, locked = (
+        set(
+            re.findall(r"^([\w.-]+==\S+)", (ROOT / "requirements" / file).read_text(), re.MULTILINE)
+        )
+        for file in ("dev.txt", name)
+    )
+
+    assert locked
+    assert locked <= tested
