@@ -18,7 +18,7 @@ from dlq.cli.terminal import print_error, print_line, print_notice, repeat_error
 from dlq.cli.verb import CHECK_FAILED, progress_here
 from dlq.errors import ArchiveError, BusyError, InputError, JobError
 from dlq.figures import duration
-from dlq.plan.reading import ID
+from dlq.plan.plan_reading import ID
 from dlq.stack.glue_runs import (
     OPTION,
     argument_of,

@@ -24,7 +24,7 @@ from dlq.inspect.groups import ListedGroup, findings_by_id, list_groups
 from dlq.inspect.outcomes import read_outcomes
 from dlq.plan.plan import Action, Plan, PlannedGroup
 from dlq.plan.plan_file import PlanFile, find_plan
-from dlq.plan.reading import read_plan
+from dlq.plan.plan_reading import read_plan
 
 _MOST_TRIES = 30
 """Lost races in a row after which something else is wrong."""

@@ -36,6 +36,7 @@ from dlq.archive.messages.message_index import (
     planned_copies,
     sent_copies,
 )
+from dlq.archive.messages.message_reading import read_files_work
 from dlq.archive.messages.message_store import (
     drain_of,
     drains_of,
@@ -48,7 +49,6 @@ from dlq.archive.messages.message_store import (
     rows_named,
     with_files,
 )
-from dlq.archive.messages.reading import read_files_work
 from dlq.archive.storage.files import COMMANDS, MESSAGES, Archive, new_id
 from dlq.aws.actor import actor, caller, require_reason
 from dlq.aws.clients import aws_client
@@ -56,7 +56,7 @@ from dlq.engine import Engine
 from dlq.errors import ArchiveError, InputError
 from dlq.plan.plan import Plan, plan_text
 from dlq.plan.plan_file import PLAN
-from dlq.plan.reading import read_plan
+from dlq.plan.plan_reading import read_plan
 from dlq.progress import Progress, silent
 from dlq.sql.allowed import named_columns
 from dlq_replay.aws.failure_table import MAX_READS, MAX_WRITES, table_client_config

@@ -16,8 +16,8 @@ from dlq.archive.ledger.open_set import read_messages
 from dlq.archive.lock import LockHolder, LockUse, archive_lock
 from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA, READ_COLUMNS, READ_SCHEMA
 from dlq.archive.messages.message_index import REPORTS, read_reasons, write_reasons
+from dlq.archive.messages.message_reading import FILE, read_messages_work
 from dlq.archive.messages.message_store import drain_of, is_in, require_drains
-from dlq.archive.messages.reading import FILE, read_messages_work
 from dlq.archive.storage.files import (
     Archive,
     clock_note,

@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA
+from dlq.archive.messages.message_reading import FILE, read_messages_work
 from dlq.archive.messages.message_store import combined, is_in
-from dlq.archive.messages.reading import FILE, read_messages_work
 from dlq.archive.storage.files import Archive
 from dlq.engine import Engine, Work
 from dlq.explain.grouping import OTHERS, Grouping

@@ -18,17 +18,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dlq.archive.messages.message_reading import read_messages_work
 from dlq.archive.messages.message_store import combined, is_in
-from dlq.archive.messages.reading import read_messages_work
 from dlq.archive.storage.files import Archive, read_text
 from dlq.aws.clients import aws_client, aws_session
 from dlq.engine import Engine, Work
 from dlq.errors import InputError
 from dlq.explain.differences.features import OUR_ATTRIBUTES
 from dlq.explain.groups import in_parts
+from dlq.explain.logs.error_matching import DeadLetter, MatchedError, Matcher
 from dlq.explain.logs.events import TOKEN, LogEvent
-from dlq.explain.logs.matching import DeadLetter, MatchedError, Matcher
-from dlq.explain.logs.reading import (
+from dlq.explain.logs.log_reading import (
     LOGS_CONFIG,
     LogReading,
     exported_events,

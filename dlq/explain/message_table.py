@@ -13,7 +13,7 @@ import pyarrow as pa
 from dlq.archive.ledger.claims import in_order_units
 from dlq.archive.messages.dead_letter_schema import ORDER_COLUMNS
 from dlq.archive.messages.message_index import table_folder
-from dlq.archive.messages.reading import FILE
+from dlq.archive.messages.message_reading import FILE
 from dlq.archive.storage.files import Archive
 from dlq.archive.storage.table_parts import write_whole
 from dlq.ids.order import with_positions

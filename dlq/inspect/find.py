@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA, Row, to_table
 from dlq.archive.messages.message_index import groups_of
+from dlq.archive.messages.message_reading import DRAIN_ID, FILE, read_files_work
 from dlq.archive.messages.message_store import (
     drain_of,
     is_in,
@@ -16,7 +17,6 @@ from dlq.archive.messages.message_store import (
     rows_by_file,
     rows_named,
 )
-from dlq.archive.messages.reading import DRAIN_ID, FILE, read_files_work
 from dlq.archive.storage.files import Archive
 from dlq.engine import Engine, Work
 from dlq.explain.signature.mask import Masks

@@ -11,7 +11,7 @@ import yaml
 from dlq.errors import InputError
 from dlq.plan.edit import Edit, Patch
 from dlq.plan.plan import Action, PlannedGroup, group_text
-from dlq.plan.reading import read_plan
+from dlq.plan.plan_reading import read_plan
 
 _COMMENTS_AT_THE_END = re.compile(r"(\n *(#.*)?)*\Z")
 

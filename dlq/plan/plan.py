@@ -1,6 +1,6 @@
 """plan.yaml as a value and as a text: an operator's decision for each group. Pure.
 
-``reading`` reads it and reports all of its faults.
+``plan_reading`` reads it and reports all of its faults.
 """
 
 import json

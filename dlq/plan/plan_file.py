@@ -6,7 +6,7 @@ from dlq.archive.messages.message_index import REPORTS
 from dlq.archive.storage.files import Archive, open_folder, read_text
 from dlq.errors import InputError
 from dlq.plan.plan import Plan
-from dlq.plan.reading import ID, SqlCheck, read_plan
+from dlq.plan.plan_reading import ID, SqlCheck, read_plan
 
 PLAN = "plan.yaml"
 

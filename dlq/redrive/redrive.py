@@ -17,7 +17,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from dlq.archive.group_records import read_memory
 from dlq.archive.ledger.claims import open_run_notes
 from dlq.archive.ledger.disposition import Disposition
-from dlq.archive.messages.reading import FILE
+from dlq.archive.messages.message_reading import FILE
 from dlq.archive.storage.files import Archive
 from dlq.aws.clients import ClientFactory, aws_client, read_limit, sqs_sender
 from dlq.engine import Engine

@@ -14,8 +14,8 @@ from dlq.archive.ledger.disposition import Disposition
 from dlq.archive.ledger.message_state import strongest
 from dlq.archive.ledger.open_set import claimed_table, first_rows_of
 from dlq.archive.messages.dead_letter_schema import READ_COLUMNS
+from dlq.archive.messages.message_reading import FILE
 from dlq.archive.messages.message_store import drains_of, require_drains, rows_named
-from dlq.archive.messages.reading import FILE
 from dlq.archive.storage.files import MESSAGES, Archive
 from dlq.aws.clients import require_queue, sqs_client, sqs_sender
 from dlq.engine import Engine

@@ -20,7 +20,7 @@ from dlq.explain.signature.mask import Masks, compile_masks
 from dlq.ids.origins import Queues
 from dlq.plan.plan import Plan
 from dlq.plan.plan_file import PlanFile, find_plan
-from dlq.plan.reading import SqlCheck
+from dlq.plan.plan_reading import SqlCheck
 from dlq.progress import Progress, silent
 from dlq.redrive.ramping.readings import ReturnsProbe, find_probes
 from dlq.redrive.request import RedriveRequest, SendRequest

@@ -63,7 +63,7 @@ NOT_ON_A_CLUSTER = {
 """Modules that a cluster need not import, and why."""
 
 IN_TASKS = (
-    "dlq.archive.messages.reading",
+    "dlq.archive.messages.message_reading",
     "dlq.drain.drain",
     "dlq.explain.differences.features",
     "dlq.explain.signature.signature",

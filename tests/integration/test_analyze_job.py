@@ -15,8 +15,8 @@ import pytest
 from dlq import memory
 from dlq.archive.ledger.open_set import first_rows_of
 from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA
+from dlq.archive.messages.message_reading import read_messages_work
 from dlq.archive.messages.message_store import drain_ids
-from dlq.archive.messages.reading import read_messages_work
 from dlq.cli.command import main
 from dlq.engine import Engine
 from dlq.errors import InputError
@@ -24,7 +24,7 @@ from dlq.explain import analyze, groups
 from dlq.explain.findings import Findings, ReplayCount, format_predicate
 from dlq.explain.outputs import GROUPS_SCHEMA
 from dlq.plan.plan_file import find_plan
-from dlq.plan.reading import read_plan
+from dlq.plan.plan_reading import read_plan
 from dlq_replay.wire.context import FailureError
 from tests.integration.spark_world import analyzed, archive_of, parked
 from tests.support.builders import NOW, context, message, text

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA
+from dlq.archive.messages.message_reading import read_files_work
 from dlq.archive.messages.message_store import message_files
-from dlq.archive.messages.reading import read_files_work
 from dlq.errors import InputError
 from dlq.explain.differences.difference_format import condition
 from dlq.explain.differences.features import COLUMNS, features_of, path_text

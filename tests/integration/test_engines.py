@@ -18,18 +18,18 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA, READ_SCHEMA, to_row
-from dlq.archive.messages.message_store import (
-    message_files,
-    rows_by_file,
-    with_files,
-    write_messages,
-)
-from dlq.archive.messages.reading import (
+from dlq.archive.messages.message_reading import (
     DRAIN_ID,
     FILE,
     read_files_work,
     read_messages_work,
     schema_of,
+)
+from dlq.archive.messages.message_store import (
+    message_files,
+    rows_by_file,
+    with_files,
+    write_messages,
 )
 from dlq.archive.storage.files import Archive, open_archive
 from dlq.engine import AttributeSql, Engine, Exchange, Work

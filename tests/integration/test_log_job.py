@@ -14,7 +14,7 @@ from dlq.cli.command import main
 from dlq.engine import Engine
 from dlq.erase.erase import EraseRequest, erase
 from dlq.explain import groups, log_search
-from dlq.explain.logs.reading import LogReading
+from dlq.explain.logs.log_reading import LogReading
 from dlq_replay.rules.failures import Failure
 from dlq_replay.wire.context import FailureError
 from tests.integration.spark_world import analyzed, archive_of, parked

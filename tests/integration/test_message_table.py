@@ -11,15 +11,15 @@ import pytest
 
 from dlq.archive.ledger.claims import in_order_units
 from dlq.archive.messages.message_index import read_table_columns, table_folder
+from dlq.archive.messages.message_reading import FILE
 from dlq.archive.messages.message_store import drain_of
-from dlq.archive.messages.reading import FILE
 from dlq.archive.storage.files import Archive
 from dlq.archive.storage.table_parts import table_digest
 from dlq.errors import InputError
 from dlq.ids.order import with_positions
 from dlq.local_engine import LocalEngine
 from dlq.plan.plan import Plan
-from dlq.plan.reading import read_plan
+from dlq.plan.plan_reading import read_plan
 from tests.integration.desk import MakeDesk, standard
 from tests.integration.spark_world import analyzed, archive_of, parked
 from tests.support.approved_plan import numbered_by_the_rule, planned

@@ -18,7 +18,7 @@ from dlq.cli.command import main
 from dlq.engine import Engine
 from dlq.errors import InputError
 from dlq.plan.plan_file import find_plan
-from dlq.plan.reading import read_plan
+from dlq.plan.plan_reading import read_plan
 from dlq.redrive import run_record
 from dlq.redrive.resolving import resolve
 from dlq_replay.wire.message import Message

@@ -21,7 +21,7 @@ from dlq.cli import running
 from dlq.cli.command import main
 from dlq.engine import Engine
 from dlq.errors import InputError
-from dlq.plan.reading import read_plan
+from dlq.plan.plan_reading import read_plan
 from dlq.redrive.sending.stop_signals import Clock
 from dlq.scheduled_run import Pending, RunSummary, run
 from dlq.stack.glue_runs import RunResult, read_result

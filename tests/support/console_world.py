@@ -32,7 +32,7 @@ from dlq.explain.outputs import groups_table, summary_json
 from dlq.explain.triage import Statement, is_group_id
 from dlq.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from dlq.plan.plan_file import find_plan
-from dlq.plan.reading import read_plan
+from dlq.plan.plan_reading import read_plan
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE, body_digest
 from dlq_replay.wire.message import Message
 from tests.support.approved_plan import planned, write_plan_table

@@ -10,7 +10,7 @@ from dlq.archive.messages.dead_letter_schema import to_row
 from dlq.archive.messages.message_store import write_messages
 from dlq.archive.storage.files import Archive, open_archive
 from dlq.plan.plan import Plan
-from dlq.plan.reading import read_plan
+from dlq.plan.plan_reading import read_plan
 from dlq_replay.wire.context import FailureError
 from dlq_replay.wire.message import Message
 from tests.support.approved_plan import planned

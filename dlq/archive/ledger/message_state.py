@@ -24,7 +24,7 @@ discard settles an unconfirmed message, and a later restore without an answer ma
 again. A refused attempt leaves it unconfirmed: an earlier one may have arrived.
 
 ``states_of`` is the pure form of these rules, ``strongest`` the form in Arrow. Both take the
-greatest ``LedgerEntry``. ``open_set`` stores it for the next reader.
+greatest ``StateEntry``. ``open_set`` stores it for the next reader.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -59,12 +59,12 @@ SETTLED = (*map(str, DECIDED), ERASED)
 """States that need no decision any more. All others are pending."""
 
 
-class LedgerEntry(NamedTuple):
+class StateEntry(NamedTuple):
     """The state of one message by one attempt. Of several the greatest holds.
 
-    >>> doubt = LedgerEntry(0, 9, "2026-03-05T04:00:00.000+00:00", Disposition.UNCONFIRMED, "p-1")
-    >>> discard = LedgerEntry(0, 10, "2026-03-02T04:00:00.000+00:00", Disposition.DISCARDED, "p-2")
-    >>> sent = LedgerEntry(3, 8, "2026-03-01T04:00:00.000+00:00", Disposition.SENT, "p-1")
+    >>> doubt = StateEntry(0, 9, "2026-03-05T04:00:00.000+00:00", Disposition.UNCONFIRMED, "p-1")
+    >>> discard = StateEntry(0, 10, "2026-03-02T04:00:00.000+00:00", Disposition.DISCARDED, "p-2")
+    >>> sent = StateEntry(3, 8, "2026-03-01T04:00:00.000+00:00", Disposition.SENT, "p-1")
 
     The run of the discard had the later lock, although its clock was days behind:
 
@@ -89,16 +89,16 @@ class LedgerEntry(NamedTuple):
     plan_id: str
 
 
-def entries_of(attempts: Iterable[Attempt]) -> dict[str, LedgerEntry]:
+def entries_of(attempts: Iterable[Attempt]) -> dict[str, StateEntry]:
     """Return, by message id, the entry that holds. Pure."""
-    holding: dict[str, LedgerEntry] = {}
+    holding: dict[str, StateEntry] = {}
     for attempt in attempts:
         for message_id, entry in _entries(attempt):
             holding[message_id] = max(entry, holding.get(message_id, entry))
     return holding
 
 
-def _entries(attempt: Attempt) -> Iterator[tuple[str, LedgerEntry]]:
+def _entries(attempt: Attempt) -> Iterator[tuple[str, StateEntry]]:
     """Yield the id and the entry of each message of an attempt, except those that failed."""
     without_result = Disposition.IN_PROGRESS if attempt.is_in_progress else Disposition.UNCONFIRMED
     results = {result.message_id: result for result in attempt.results or ()}
@@ -109,7 +109,7 @@ def _entries(attempt: Attempt) -> Iterator[tuple[str, LedgerEntry]]:
         time = result.time if result else attempt.claim.time
         strength = STRENGTH[state]
         if strength is not None:
-            entry = LedgerEntry(
+            entry = StateEntry(
                 strength=strength,
                 lock=attempt.claim.lock,
                 time=time,
@@ -135,7 +135,7 @@ _CLAIMED_TYPES: dict[str, pa.DataType] = {
     "drain_id": pa.string(),
 }
 CLAIMED = pa.schema(_CLAIMED_TYPES)
-"""An ``LedgerEntry`` per attempt and message: a message may have several rows.
+"""A ``StateEntry`` per attempt and message: a message may have several rows.
 
 ``drain_id`` is null where it is not known.
 """
@@ -218,15 +218,15 @@ def _rows_of_results(file: ResultFile, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def entry_texts(claimed: pa.Table) -> Any:  # noqa: ANN401 - an Arrow column
     """Return a text of each entry that sorts as the entry does: a million texts sort faster."""
-    fields: list[Any] = [claimed[name].cast(pa.string()) for name in LedgerEntry._fields]
-    lock = LedgerEntry._fields.index("lock")
+    fields: list[Any] = [claimed[name].cast(pa.string()) for name in StateEntry._fields]
+    lock = StateEntry._fields.index("lock")
     fields[lock] = pc.utf8_lpad(fields[lock], _LOCK_DIGITS, "0")
     return pc.binary_join_element_wise(*fields, BETWEEN)
 
 
 def field_in(entries: Any, name: str) -> Any:  # noqa: ANN401 - Arrow's columns
     """Return a field of each of these texts, as a text; null for null."""
-    return pc.list_element(pc.split_pattern(entries, BETWEEN), LedgerEntry._fields.index(name))
+    return pc.list_element(pc.split_pattern(entries, BETWEEN), StateEntry._fields.index(name))
 
 
 def states_in(entries: Any) -> Any:  # noqa: ANN401 - Arrow's columns

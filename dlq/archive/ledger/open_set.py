@@ -1,7 +1,7 @@
 """The open set: which messages are pending, without opening the files of what is decided.
 
 ``ledger/open.parquet`` is a cache. It has a row for each message that is not decided by the runs
-that it covers: the message's id, the path of its file, and the winning ``LedgerEntry``. Its
+that it covers: the message's id, the path of its file, and the winning ``StateEntry``. Its
 metadata name what it covers:
 
 * the drains, each with a digest of the names of its files;
@@ -47,7 +47,7 @@ from dlq.archive.ledger.message_state import (
     ERASED,
     PENDING,
     SETTLED,
-    LedgerEntry,
+    StateEntry,
     claimed_in,
     claimed_rows,
     entry_texts,
@@ -467,7 +467,7 @@ def claimed_of_plan(
     """
     stored = stored_open_set(archive, _known_path(plan_id))
     rows = stored.rows
-    fields = [field_in(rows["entry"], name) for name in LedgerEntry._fields]
+    fields = [field_in(rows["entry"], name) for name in StateEntry._fields]
     columns = [rows["message_id"], *fields, drains_of(rows)]
     claimed = pa.table(columns, names=CLAIMED.names).cast(CLAIMED)
     claimed = _filtered(claimed, wanted)

@@ -18,7 +18,7 @@ from dlq.plan.changes import decide, with_patch
 from dlq.plan.edit import Patch, read_patch
 from dlq.plan.plan import Action
 from dlq.plan.plan_file import find_plan
-from dlq.plan.reading import read_plan
+from dlq.plan.plan_reading import read_plan
 
 _ABOUT = """\
 Writes a decision about one group into the plan of the newest report, on disk or on S3. Everything

@@ -24,7 +24,7 @@ from dlq.errors import InputError, JobError
 from dlq.inspect.outcomes import read_outcomes
 from dlq.inspect.status import StatusOptions, status
 from dlq.plan.plan import Action
-from dlq.plan.reading import ID
+from dlq.plan.plan_reading import ID
 from dlq.redrive.summary import UNFINISHED, Tally
 from dlq.report.views import quoted
 

@@ -12,8 +12,8 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
+from dlq.archive.messages.message_reading import read_messages_work
 from dlq.archive.messages.message_store import combined
-from dlq.archive.messages.reading import read_messages_work
 from dlq.archive.storage.files import Archive
 from dlq.engine import Engine, Work
 from dlq.explain.differences.comparison import SampledGroup, SampledMessages

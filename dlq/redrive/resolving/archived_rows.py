@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA
+from dlq.archive.messages.message_reading import DRAIN_ID, FILE
 from dlq.archive.messages.message_store import (
     combined,
     drain_of,
@@ -20,7 +21,6 @@ from dlq.archive.messages.message_store import (
     rows_by_file,
     rows_of_file,
 )
-from dlq.archive.messages.reading import DRAIN_ID, FILE
 from dlq.archive.storage.files import Archive
 from dlq.archive.storage.records import missing
 from dlq.ids.columns import Mask, Numbers, arrow, texts_of, with_column

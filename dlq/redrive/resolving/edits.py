@@ -14,7 +14,7 @@ from dlq.archive.messages.dead_letter_schema import (
     SENDING_COLUMNS,
     from_row,
 )
-from dlq.archive.messages.reading import DRAIN_ID, FILE, partition_count
+from dlq.archive.messages.message_reading import DRAIN_ID, FILE, partition_count
 from dlq.archive.storage.files import Archive
 from dlq.engine import GROUP_ID, Engine, Work
 from dlq.explain.signature.mask import Masks

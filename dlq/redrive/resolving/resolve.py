@@ -21,8 +21,8 @@ from dlq.archive.ledger.message_state import strongest
 from dlq.archive.ledger.open_set import claimed_of_plan, read_messages
 from dlq.archive.messages.dead_letter_schema import ORDER_COLUMNS, READ_COLUMNS
 from dlq.archive.messages.message_index import read_table_columns
+from dlq.archive.messages.message_reading import DRAIN_ID, FILE, read_messages_work
 from dlq.archive.messages.message_store import combined, is_in
-from dlq.archive.messages.reading import DRAIN_ID, FILE, read_messages_work
 from dlq.archive.storage.files import Archive
 from dlq.engine import Engine
 from dlq.errors import InputError

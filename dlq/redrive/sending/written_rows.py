@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA
+from dlq.archive.messages.message_reading import DRAIN_ID, FILE
 from dlq.archive.messages.message_store import FILE_MESSAGES
-from dlq.archive.messages.reading import DRAIN_ID, FILE
 from dlq.archive.storage.files import Archive, ArchiveProof
 from dlq.archive.storage.records import values_of
 from dlq.archive.storage.table_parts import PARTS, TablePart, parts_of, read_part, write_whole

@@ -15,7 +15,7 @@ from dlq.errors import ArchiveError
 from dlq.explain.triage import GroupMemory, GroupState, after_analysis
 from dlq.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from dlq.plan.plan_file import find_plan
-from dlq.plan.reading import read_plan
+from dlq.plan.plan_reading import read_plan
 from tests.support.parked_orders import archived, order, plan_of
 
 GROUP = "g-0123456789"

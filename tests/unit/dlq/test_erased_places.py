@@ -23,7 +23,7 @@ from dlq.aws.actor import Caller
 from dlq.erase import erase as erase_module
 from dlq.erase.erase import EraseRequest, erase
 from dlq.plan.plan import Plan, Snapshot, plan_text
-from dlq.plan.reading import read_plan
+from dlq.plan.plan_reading import read_plan
 from dlq_replay.wire.context import FailureError
 from dlq_replay.wire.message import Message
 from tests.support.approved_plan import planned

@@ -23,6 +23,7 @@ from dlq.archive.ledger.run_results import write_result_files
 from dlq.archive.lock import LockHolder, LockUse, archive_lock
 from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA, to_row
 from dlq.archive.messages.message_index import find_rows
+from dlq.archive.messages.message_reading import read_files_work
 from dlq.archive.messages.message_store import (
     FILE_MESSAGES,
     drain_ids,
@@ -32,7 +33,6 @@ from dlq.archive.messages.message_store import (
     rows_named,
     write_messages,
 )
-from dlq.archive.messages.reading import read_files_work
 from dlq.archive.storage.files import Archive, open_archive
 from dlq.archive.storage.local import LocalArchive
 from dlq.aws.actor import Caller
@@ -51,7 +51,7 @@ from dlq.inspect.status import StatusOptions, status
 from dlq.local_engine import LocalEngine
 from dlq.plan.edit import Edit
 from dlq.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
-from dlq.plan.reading import read_plan
+from dlq.plan.plan_reading import read_plan
 from dlq_replay.retry import Retry
 from tests.support.approved_plan import planned
 from tests.support.builders import NOW, context, message, queue_url

@@ -7,9 +7,9 @@ import pytest
 from botocore.stub import Stubber
 
 from dlq.errors import InputError
-from dlq.explain.logs import reading as reading_module
+from dlq.explain.logs import log_reading
 from dlq.explain.logs.events import LIMIT_MINUTES
-from dlq.explain.logs.reading import LogReading, exported_events, reads_backwards
+from dlq.explain.logs.log_reading import LogReading, exported_events, reads_backwards
 
 _EVENT = '{"logStreamName": "s", "timestamp": 7, "message": "m"}'
 
@@ -89,7 +89,7 @@ def test_a_limit_of_size_ends_with_the_oldest_time_that_was_reached(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     logs = FakeLogs()
-    monkeypatch.setattr(reading_module, "_BYTES", 1)
+    monkeypatch.setattr(log_reading, "_BYTES", 1)
     logs.page("g", 9, 8, 8, token="a")
 
     assert logs.read("g") == ([("g", 8), ("g", 8), ("g", 9)], 8)

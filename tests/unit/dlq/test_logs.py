@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlq.explain.logs.error_matching import DeadLetter, Matcher
 from dlq.explain.logs.events import TOKEN, LogEvent
 from dlq.explain.logs.exceptions import logged_error
-from dlq.explain.logs.matching import DeadLetter, Matcher
 from dlq_replay.text.normalization import mask_error
 
 _ID = "5fea7756-0ea4-451a-a703-a558b933e274"

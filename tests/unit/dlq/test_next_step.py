@@ -22,7 +22,7 @@ from dlq.inspect.status import (
     status,
 )
 from dlq.plan.plan import Plan
-from dlq.plan.reading import read_plan
+from dlq.plan.plan_reading import read_plan
 from tests.support.approved_plan import planned
 from tests.support.ledgers import settle
 from tests.support.parked_orders import archived, order

@@ -16,7 +16,7 @@ from dlq.plan.changes import decide, with_patch
 from dlq.plan.edit import Edit, Patch
 from dlq.plan.json_text import Number
 from dlq.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
-from dlq.plan.reading import read_plan
+from dlq.plan.plan_reading import read_plan
 from dlq.plan.yaml_text import read_document
 from tests.property.strategies import json_of
 from tests.support.golden import assert_stored, stored_texts

@@ -11,13 +11,13 @@ import pytest
 
 from dlq.archive.ledger.open_set import first_rows_of
 from dlq.archive.messages.dead_letter_schema import to_row
+from dlq.archive.messages.message_reading import FILE, WANTED, read_files_work, read_messages_work
 from dlq.archive.messages.message_store import (
     drain_folder,
     drain_ids,
     message_files,
     write_messages,
 )
-from dlq.archive.messages.reading import FILE, WANTED, read_files_work, read_messages_work
 from dlq.archive.storage.files import Archive, open_archive
 from dlq.engine import Work
 from dlq.errors import ArchiveError

@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 
 from dlq.archive.messages.dead_letter_schema import to_row
+from dlq.archive.messages.message_reading import FILE
 from dlq.archive.messages.message_store import remove_messages, write_messages
-from dlq.archive.messages.reading import FILE
 from dlq.redrive.resolving.archived_rows import read_archived
 from tests.support.builders import message, queue_url
 from tests.support.ledgers import MemoryArchive

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from dlq.archive.messages.dead_letter_schema import to_row
+from dlq.archive.messages.message_reading import FILE
 from dlq.archive.messages.message_store import write_messages
-from dlq.archive.messages.reading import FILE
 from dlq.archive.storage.records import values_of
 from dlq.archive.storage.table_parts import PARTS, parts_of
 from dlq.errors import ArchiveError
