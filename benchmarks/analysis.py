@@ -10,7 +10,10 @@ own.
 import json
 import os
 import random
+import subprocess
+import sys
 import tempfile
+import time
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -22,6 +25,7 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks import ROOT
 from benchmarks.findings import Finding
 from benchmarks.replay import ACCOUNT
 from benchmarks.rig import REGION, Rig
@@ -96,7 +100,20 @@ def measure(rig: Rig) -> list[Finding]:
         if grouped != count:
             raise RuntimeError(f"{count:,} messages were written, and {grouped:,} are in groups")
 
-    return [Finding(f"analysis of {count:,} messages", [took.seconds], "s", at_most=TIME_TARGET)]
+        find_seconds = [_find_seconds(archive) for _ in range(3)]
+
+    return [
+        Finding(f"analysis of {count:,} messages", [took.seconds], "s", at_most=TIME_TARGET),
+        Finding(f"dlq find in {count:,} messages", find_seconds, "s"),
+    ]
+
+
+def _find_seconds(archive: Path) -> float:
+    """Search the archive for a tenant that two messages of a thousand have."""
+    command = (sys.executable, "-m", "dlq", "find", "tenant-042-test", "--archive", str(archive))
+    began = time.perf_counter()
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)  # noqa: S603 - our own
+    return time.perf_counter() - began
 
 
 def write_archive(root: Path, messages: int) -> None:

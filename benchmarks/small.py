@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import boto3
 
@@ -22,7 +23,11 @@ from benchmarks.rig import Rig
 from benchmarks.transfers import fill
 from benchmarks.verbs import approved
 
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
 MESSAGES = 100
+LOOK_MESSAGES = 500
 TURNS = 5
 
 _COMMAND = (sys.executable, "-m", "dlq")
@@ -58,6 +63,7 @@ def measure(rig: Rig) -> list[Finding]:
             _here("drain and analysis", verbs.collect, 3),
             _here("dry run", verbs.dry_run, 3),
             _here("redrive", verbs.redrive, 4),
+            *_looks(rig, client),
             _on_spark(rig, "drain and analysis", verbs.collect, 2),
             _on_spark(rig, "redrive", verbs.redrive, 1.6),
         ]
@@ -98,6 +104,19 @@ def _here(what: str, run: Callable[[str], Took], target_seconds: float) -> Findi
     values = [run("local").processor_seconds for _ in range(TURNS)]
     unit = "s of a processor"
     return Finding(f"{what} of {MESSAGES}, here", values, unit, at_most=target_seconds)
+
+
+def _looks(rig: Rig, client: "SQSClient") -> list[Finding]:
+    """Look at a queue several times: its messages are still there."""
+    url = client.create_queue(QueueName="looked-at")["QueueUrl"]
+    fill(rig, url, LOOK_MESSAGES)
+    looks = [_took(*_COMMAND, "look", url) for _ in range(TURNS)]
+    name = f"look at {LOOK_MESSAGES}"
+    processor_seconds = [look.processor_seconds for look in looks]
+    return [
+        Finding(name, [look.seconds for look in looks], "s", at_most=5),
+        Finding(f"{name}, processor", processor_seconds, "s of a processor", at_most=3),
+    ]
 
 
 def _on_spark(rig: Rig, what: str, run: Callable[[str], Took], target: float) -> Finding:

@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from dlq.console.pages import group_pages, job_pages, one_group_pages
+from dlq.console.pages import find_page, group_pages, job_pages, one_group_pages
 from dlq.console.security import ASSETS, ENTRY, Security, Session
 from dlq.console.site import Console, asset, environment
 
@@ -85,6 +85,7 @@ def make_app(console: Console, session: Session) -> Starlette:
             *group_pages.ROUTES,
             *one_group_pages.ROUTES,
             *job_pages.ROUTES,
+            *find_page.ROUTES,
         ],
         middleware=[Middleware(Security, session=session)],
     )

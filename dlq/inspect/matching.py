@@ -45,12 +45,14 @@ class Wanted:
         """Check it.
 
         Raises:
-            InputError: *text* is empty, or no regular expression of RE2.
+            InputError: *text* is empty, no Unicode, or no regular expression of RE2.
         """
         if not self.text:
             raise InputError("VALUE is empty: give an order number, an id, a word")
         try:
             pc.match_substring_regex(pa.array([""]), self.pattern)
+        except UnicodeEncodeError as error:
+            raise InputError(f"VALUE {self.text!r}: is no Unicode text") from error
         except pa.ArrowInvalid as error:
             raise InputError(
                 f"--regex {self.text!r}: is no regular expression of RE2: {error}"

@@ -65,7 +65,8 @@ class StackValues:
 @cache
 def stack_options(verb: Verb) -> tuple[str, ...]:
     """Return the options of a verb with ``--archive`` for which a stack has a value."""
-    parser = argparse.ArgumentParser()
+    # Some verbs have an --archive of their own, which may be missing.
+    parser = argparse.ArgumentParser(conflict_handler="resolve")
     add_archive(parser)
     verb.add_arguments(parser)
     names = {f"--{field.name.replace('_', '-')}" for field in fields(StackValues)}

@@ -83,6 +83,7 @@ PATHS = (
     "/groups/g-0000000001/edit",
     "/messages/m-0070",
     "/messages/nothing",
+    "/find?value=eu-west-3",
 )
 
 
@@ -98,6 +99,20 @@ def test_each_page_fits_and_is_accessible(browser: Browser, tmp_path: Path) -> N
             assert_fits_and_is_accessible(page, WIDTHS)
         failed = [message for message in it.messages if "422" not in message]
         assert (failed, it.requests, it.dialogs) == ([], [], [])
+
+
+def test_a_slash_goes_to_the_search_and_types_elsewhere(browser: Browser, tmp_path: Path) -> None:
+    with desk(browser, console_of(incident(tmp_path))) as it:
+        page = it.page
+        page.keyboard.press("/")
+        page.keyboard.type("a/b")
+        expect(page.locator("#search-all")).to_have_value("a/b")
+        page.locator("#search-all").fill("m-0070")
+        page.keyboard.press("Enter")
+
+        page.wait_for_url("**/find?value=m-0070")
+        page.get_by_role("link", name="m-0070").click()
+        expect(page.locator("h1")).to_contain_text("Message m-0070")
 
 
 def test_many_groups_are_decided_with_the_keyboard_alone(browser: Browser, tmp_path: Path) -> None:

@@ -28,8 +28,19 @@ function startNotices() {
   document.addEventListener("htmx:afterRequest", ({ detail }) => detail.successful && show(""));
 }
 
+/** The key / goes to the search, as in many tools; not while somebody types. */
+function startSearchKey() {
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.closest("input, textarea, select, [contenteditable]")) return;
+    event.preventDefault();
+    find("#search-all").focus();
+  });
+}
+
 startTheme();
 startNotices();
+startSearchKey();
 if (find("#found") && CSS.highlights) markSamples(find("#found"));
 if (find("#find")) startList();
 equipCommandsIn(document);

@@ -85,7 +85,9 @@ def test_pattern_is_searched_in_all_of_it() -> None:
     assert places(row, "^m-[0-9]$", is_pattern=True) == ["message_id", "first_id"]
 
 
-@pytest.mark.parametrize(("value", "is_pattern"), [("", False), ("", True), ("(", True)])
+@pytest.mark.parametrize(
+    ("value", "is_pattern"), [("", False), ("", True), ("(", True), ("\ud800", False)]
+)
 def test_what_cannot_be_searched_is_refused(value: str, is_pattern: bool) -> None:
     with pytest.raises(InputError):
         Wanted(value, is_pattern=is_pattern)
