@@ -238,3 +238,18 @@ def test_refused_entries_are_named() -> None:
     assert seen is not None
     assert len(seen.hidden) == 2
     assert world.front.log.count(GIVE_BACK) == 1
+
+
+def test_refused_receive_ends_the_look_and_all_are_given_back() -> None:
+    world = LookedAtQueue(Scenario([0] * 40))
+    refused = Fault(Effect.REFUSE, RECEIVE, every=3, code="AccessDenied")
+    world.front.faults.add(refused)
+
+    seen = world.look()
+
+    assert seen is not None
+    assert seen.end is End.ERROR
+    assert "AccessDenied" in seen.error
+    assert len(seen.rows) == 20
+    assert seen.hidden == []
+    assert world.visible() == 40
