@@ -6,6 +6,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -238,3 +239,26 @@ def test_interrupted_look_gives_back_and_a_killed_one_leaves_a_time_out(
     if sent is signal.SIGINT:
         assert "interrupted" in output
         assert visible(queue) == 100
+
+
+def test_errors_are_taken_from_logs(make_queue: MakeQueue, tmp_path: Path, capsys: Capture) -> None:
+    queue = make_queue("orders-dlq")
+    queue.send([SendEntry(body_of(4711))])
+    [message_id] = [stored["message_id"] for stored in look_at_messages(queue, tmp_path, capsys)]
+    line = f"[ERROR] NoVatError: no VAT for HR {message_id}"
+    event = {"logStreamName": "s", "timestamp": int(time.time() * 1000), "message": line}
+    log = tmp_path / "log.jsonl"
+    log.write_text(f"{json.dumps(event)}\n")
+
+    answer = look(capsys, queue.url, "--logs", str(log))
+
+    assert answer["logs"].endswith("an error in the logs, 1 by id")
+    assert "NoVatError" in answer["groups"][0]["title"]
+
+
+def look_at_messages(queue: SqsQueue, folder: Path, capsys: Capture) -> list[dict[str, Any]]:
+    """Look once; return the messages as ``--out`` writes them."""
+    out = folder / "messages"
+    assert dlq(["look", queue.url, "--out", str(out)]) == 0
+    capsys.readouterr()
+    return [json.loads(line) for line in (out / "messages.jsonl").read_text().splitlines()]
