@@ -6,6 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 SAM := .tools/sam/bin/sam
 WHEEL_TOOLS := .tools/wheel
+VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' layers/core/dlq_replay/__init__.py)
+IMAGE := sqs-dlq-replay:$(VERSION)
 CLASSES := .tools/spark-classes.jsa
 # Files of tests share the cores; their order is kept, since what takes longest comes first.
 SIDE_BY_SIDE := --numprocesses auto --dist loadfile --no-loadscope-reorder
@@ -21,7 +23,7 @@ export PYTHONPATH := layers/core
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup setup-test setup-demo java chromium demo test test-all coverage mutants snapshot lint format types size style docs build \
-	validate sam-local wheel spark-package release publish check bench accuracy soak outages lock clean
+	validate sam-local wheel image spark-package release publish check bench accuracy soak outages lock clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z -]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -94,6 +96,11 @@ wheel: $(WHEEL_TOOLS)/.created ## Build the wheel of the dlq command into dist/;
 	@rm -f dist/sqs_dlq_replay-*.whl
 	@$(WHEEL_TOOLS)/bin/python -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
 	@echo "pip install dist/$$(cd dist && echo sqs_dlq_replay-*.whl)"
+
+image: ## Build the container image of the dlq command [IMAGE=sqs-dlq-replay:0.1.0]
+	@scripts/ensure-docker.sh
+	@docker build --quiet --tag $(IMAGE) . >/dev/null
+	@echo "docker run --rm --read-only --tmpfs /tmp $(IMAGE) --help"
 
 spark-package: $(VENV)/.created ## Pack the Spark job for spark-submit into dist/
 	@$(BIN)/python scripts/package_job.py dist
