@@ -23,7 +23,7 @@ export PYTHONPATH := layers/core
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup setup-test setup-demo java chromium demo test test-all coverage mutants snapshot lint format types size style docs build \
-	validate sam-local wheel image spark-package release publish check bench accuracy soak outages lock clean
+	validate sam-local version wheel image spark-package release publish check bench accuracy soak outages lock clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z -]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -96,6 +96,9 @@ wheel: $(WHEEL_TOOLS)/.created ## Build the wheel of the dlq command into dist/;
 	@rm -f dist/sqs_dlq_replay-*.whl
 	@$(WHEEL_TOOLS)/bin/python -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
 	@echo "pip install dist/$$(cd dist && echo sqs_dlq_replay-*.whl)"
+
+version: ## Print the version that the code has
+	@echo $(VERSION)
 
 image: ## Build the container image of the dlq command [IMAGE=sqs-dlq-replay:0.1.0]
 	@scripts/ensure-docker.sh

@@ -4,6 +4,7 @@ import re
 import tomllib
 
 import pytest
+import yaml
 
 from tests.contract.template import ROOT
 
@@ -68,3 +69,63 @@ def test_what_is_built_and_installed_has_the_versions_of_the_tests(name: str) ->
 
     assert locked
     assert locked <= tested
+
+
+RELEASE = yaml.safe_load(WORKFLOWS["release.yml"])
+JOBS = RELEASE["jobs"]
+
+
+def steps_of(job: str) -> str:
+    """Return what the job runs and uses, a line for each."""
+    return "\n".join(step.get("run") or step["uses"] for step in JOBS[job]["steps"])
+
+
+def test_a_release_has_the_version_of_the_code_and_passes_all_checks_first() -> None:
+    steps = steps_of("build").splitlines()
+    order = [
+        'test "$GITHUB_REF_NAME" = "v$(make --silent version)"',
+        ".ci/run",
+        "make release",
+    ]
+
+    assert [step for step in steps if step in order] == order
+    # YAML 1.1 reads the key "on" as true.
+    assert RELEASE[True] == {"push": {"tags": ["v*.*.*"]}}
+    assert all("build" in JOBS[job]["needs"] for job in JOBS if job != "build")
+
+
+def test_each_job_of_a_release_may_do_only_what_it_is_there_for() -> None:
+    rights = {name: job["permissions"] for name, job in JOBS.items()}
+
+    assert RELEASE["permissions"] == {"contents": "read"}
+    assert rights == {
+        "build": {"contents": "read", "id-token": "write", "attestations": "write"},
+        "image": {"contents": "read", "packages": "write"},
+        "pypi": {"id-token": "write"},
+        "release": {"contents": "write"},
+    }
+
+
+def test_the_wheel_alone_goes_to_pypi_and_by_trusted_publishing() -> None:
+    publish = JOBS["pypi"]["steps"][-1]
+
+    assert publish["uses"].startswith("pypa/gh-action-pypi-publish@")
+    assert publish["with"] == {"packages-dir": "wheel"}
+    assert "mv dist/*.whl wheel/" in steps_of("pypi")
+    assert JOBS["pypi"]["environment"] == "pypi"
+    assert "secrets." not in WORKFLOWS["release.yml"]
+
+
+def test_the_image_of_a_release_is_run_before_it_is_pushed() -> None:
+    steps = steps_of("image")
+
+    assert steps.index("make image") < steps.index("docker run") < steps.index("docker push")
+    assert "ghcr.io/${GITHUB_REPOSITORY,,}:${GITHUB_REF_NAME#v}" in steps
+    assert "latest" not in steps
+
+
+def test_the_release_has_the_application_and_every_file_that_was_built() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+
+    assert "../dist/application.zip build" in makefile.partition("\nrelease:")[2]
+    assert steps_of("release").endswith("dist/*")
