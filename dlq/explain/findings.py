@@ -197,16 +197,23 @@ class Findings:
         """
         if self.queue:
             return self.queue
-        counts: Counter[str] = Counter()
+        counts: Counter[tuple[str, str]] = Counter()
         for group in self.groups:
-            by_queue = {}
             for source, messages in group.sources.items():
-                by_queue[source.rpartition(":")[2]] = messages
-            counts.update(by_queue)
+                place, _, name = source.rpartition(":")
+                counts[name, place] += messages
 
-        queues = counts.most_common(1)[0][0] if counts else ""
-        if len(counts) > 1:
-            queues += f" and {counted(len(counts) - 1, 'more queue')}"
+        by_queue: Counter[str] = Counter()
+        for (name, place), messages in counts.items():
+            # A message that names its queue without the ARN is of the only queue with that name.
+            places = {other for same, other in counts if same == name and other}
+            _, _, where = place.partition(":sqs:")
+            label = f"{name} of {where}" if len(places) > 1 and where else name
+            by_queue[label] += messages
+
+        queues = by_queue.most_common(1)[0][0] if by_queue else ""
+        if len(by_queue) > 1:
+            queues += f" and {counted(len(by_queue) - 1, 'more queue')}"
         stack = f"stack {self.stack}" if self.stack else ""
         return ", ".join(filter(None, [queues, stack]))
 

@@ -92,22 +92,16 @@ def _pipes(make_client: Callable[[str], Any], arn: str) -> list[TriggerFacts]:
 
 
 def _recent_receives(make_client: Callable[[str], Any], name: str) -> int:
+    metric = {
+        "Namespace": "AWS/SQS",
+        "MetricName": "NumberOfMessagesReceived",
+        "Dimensions": [{"Name": "QueueName", "Value": name}],
+    }
+    statistic = {"Metric": metric, "Period": RECENT_MINUTES * 60, "Stat": "Sum"}
+
     now = datetime.now(UTC)
     answer = make_client("cloudwatch").get_metric_data(
-        MetricDataQueries=[
-            {
-                "Id": "receives",
-                "MetricStat": {
-                    "Metric": {
-                        "Namespace": "AWS/SQS",
-                        "MetricName": "NumberOfMessagesReceived",
-                        "Dimensions": [{"Name": "QueueName", "Value": name}],
-                    },
-                    "Period": RECENT_MINUTES * 60,
-                    "Stat": "Sum",
-                },
-            }
-        ],
+        MetricDataQueries=[{"Id": "receives", "MetricStat": statistic}],
         StartTime=now - timedelta(minutes=RECENT_MINUTES),
         EndTime=now,
     )

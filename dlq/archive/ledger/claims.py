@@ -394,8 +394,8 @@ def find_runs(archive: Archive, plan_id: str = "", run_id: str | None = None) ->
 def open_run_notes(archive: Archive) -> list[str]:
     """Return a sentence for each run that is not closed, for readers without the lock.
 
-    What such a run claimed without a result is busy. These readers cannot tell whether it was
-    killed.
+    What such a run claimed without a result is in progress. These readers cannot tell whether it
+    was killed.
     """
     states = list_runs(archive)
     open_runs = sorted(run for run, state in states.items() if state is RunState.OPEN)

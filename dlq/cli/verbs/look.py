@@ -85,8 +85,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="look although SQS moves messages of the queue after N receives, or more",
     )
+
     add("--out", metavar="FOLDER", help=f"write {_REPORT} and {_MESSAGES} (with all content) there")
     add("--open", action="store_true", help=f"open {_REPORT} in the browser; needs --out")
+
     add_shared(parser, "--logs", "--logs-limit")
     add("--group-by", metavar="PATTERN", help="as for collect, see its help")
     add_shared(parser, "--mask", "--no-samples")

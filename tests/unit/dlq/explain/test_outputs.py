@@ -97,3 +97,29 @@ def test_without_a_trend_a_difference_or_a_condition_nothing_is_said_of_it() -> 
 )
 def test_a_summary_is_read_back_as_it_was_written(findings: Findings) -> None:
     assert read_findings(summary_json(findings).encode()) == findings
+
+
+IRELAND = "arn:aws:sqs:eu-west-1:123456789012:"
+VIRGINIA = "arn:aws:sqs:us-east-1:123456789012:"
+
+
+@pytest.mark.parametrize(
+    ("sources", "origin"),
+    [
+        ([{}], ""),
+        ([{f"{IRELAND}orders": 3}], "orders"),
+        ([{f"{IRELAND}orders": 3}, {f"{IRELAND}orders": 1}], "orders"),
+        ([{f"{IRELAND}orders": 3, "orders": 2}], "orders"),
+        ([{f"{IRELAND}orders": 1}, {f"{IRELAND}pay": 3}], "pay and 1 more queue"),
+        (
+            [{f"{IRELAND}orders": 1, f"{VIRGINIA}orders": 3}],
+            "orders of us-east-1:123456789012 and 1 more queue",
+        ),
+    ],
+)
+def test_origin_names_the_queue_of_most_messages(
+    sources: list[dict[str, int]], origin: str
+) -> None:
+    groups = [a_group(sources=of_group) for of_group in sources]
+
+    assert some_findings(*groups).origin == origin
