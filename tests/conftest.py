@@ -2,6 +2,7 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -93,6 +94,10 @@ os.environ.update(
     AWS_EC2_METADATA_DISABLED="true",
     TERM="xterm",
 )
+# Nor on the stack that the developer has chosen; nor may it change what completion knows.
+_own_folder = tempfile.TemporaryDirectory(prefix="dlq-tests-")
+os.environ["XDG_CONFIG_HOME"] = f"{_own_folder.name}/config"
+os.environ["XDG_CACHE_HOME"] = f"{_own_folder.name}/cache"
 for _name in ("AWS_DEFAULT_REGION", "AWS_DEFAULT_PROFILE", "AWS_PROFILE"):
     os.environ.pop(_name, None)
 for _name in ("DLQ_ARCHIVE", "DLQ_STACK"):

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import asdict, replace
 from pathlib import Path
 from sysconfig import get_path
@@ -13,13 +14,15 @@ from typing import TYPE_CHECKING
 from rich_argparse import RawDescriptionRichHelpFormatter
 
 from dlq.cli import running
-from dlq.cli.terminal import while_it_is_read
+from dlq.cli.terminal import AS_JSON, print_notice, while_it_is_read
 from dlq.cli.verb import (
     BAD_INPUT,
     LOCAL,
+    PLACE_WORDS,
     PROGRAM,
     SPARK,
     STACK,
+    STACK_FILE,
     STACK_VARIABLE,
     Section,
     Verb,
@@ -37,6 +40,7 @@ _OWN = {
     "pause": VerbEntry(Section.DAILY, "stop automatic replay; dead letters stay in the DLQ"),
     "resume": VerbEntry(Section.DAILY, "start automatic replay again"),
     "rehearse": VerbEntry(Section.GROUP, "invoke your function with its messages; uses no queue"),
+    "use": VerbEntry(Section.STACK, "choose the stack of commands that name none"),
     "console": VerbEntry(Section.STACK, "a web page on this machine: see, decide, edit, redrive"),
     "doctor": VerbEntry(Section.STACK, "check queues, function and trigger; say what to change"),
 }
@@ -46,6 +50,9 @@ ALL_VERBS: Mapping[str, VerbEntry] = {**running.VERBS, **_OWN}
 
 _OF_ARCHIVE = {*running.VERBS, "rehearse"}
 """Verbs with ``--archive``, whose options take their values from the stack."""
+
+_OF_THIS_USER = {"use"}
+"""Verbs that ask nothing of AWS."""
 
 _INSTEAD_OF_PROFILE = (
     "AWS_DEFAULT_PROFILE",
@@ -64,13 +71,13 @@ _PLACE = {"stack", "region", "profile", "on_glue"}
 _ABOUT = """\
 Dead-letter handling for Amazon SQS: shows what failed and why, and redrives messages.
 
-Give --stack NAME, or set DLQ_STACK: the command then reads queue URLs, archive and table from the
-outputs of that stack. Without a stack, give them as options."""
+Give --stack NAME, set DLQ_STACK, or choose one by dlq use: the command then reads queue URLs,
+archive and table from the outputs of that stack. Without a stack, give them as options."""
 
 _EXAMPLES = f"""\
 a group of messages, from the parked queue to the main queue:
 
-  export DLQ_STACK=orders-dlq
+  dlq use orders-dlq
   dlq collect                          parked queue to archive; why the messages failed
   dlq groups                           the groups, and what is decided about each
   dlq redrive --group g-53cb1ad25b     a dry run
@@ -125,12 +132,57 @@ def _run(words: list[str], make_session: "Callable[[], Session]") -> int:
         return BAD_INPUT
 
     place, _ = _place_parser().parse_known_args(rest)
-    token = STACK.set(place.stack)
-    try:
+    if place.stack is None and _takes_chosen_stack(name, rest):
+        _fill_in_chosen_stack(place)
+
+    place_words: list[str] = []
+    if place.region:
+        place_words += ["--region", place.region]
+    if place.profile:
+        place_words += ["--profile", place.profile]
+
+    def run() -> int:
+        STACK.set(place.stack or None)
+        STACK_FILE.set(place.file)
+        PLACE_WORDS.set(tuple(place_words))
         with _environment(place.region, place.profile):
-            return _run_verb(name, rest, place.stack, make_session)
-    finally:
-        STACK.reset(token)
+            return _run_verb(name, rest, place.stack or None, make_session)
+
+    return copy_context().run(run)
+
+
+def _takes_chosen_stack(name: str, words: Sequence[str]) -> bool:
+    """Return whether the stack of ``dlq use`` is that of a command, which names none.
+
+    An archive that the command or the environment names beats it, as does the queue of a look.
+    """
+    if name in _OF_THIS_USER or not _HELP_OPTIONS.isdisjoint(words):
+        return False
+    if name == "look":
+        parser, _ = _parser_of(name, words)
+        return parser.parse_args(words).queue is None
+
+    given = {argument.partition("=")[0] for argument in words}
+    has_archive = name in _OF_ARCHIVE or name in ("find", "console")
+    names_archive = "--archive" in given or running.default_archive() is not None
+    return not (has_archive and names_archive)
+
+
+def _fill_in_chosen_stack(place: argparse.Namespace) -> None:
+    """Put the stack of ``dlq use`` into *place*, and tell the reader. Raises InputError."""
+    from dlq.stack.user_files import chosen_stack_file, described, read_chosen_stack
+
+    chosen = read_chosen_stack(os.environ)
+    if chosen is None:
+        return
+
+    place.stack = chosen.stack
+    place.region = place.region or chosen.region
+    place.profile = place.profile or chosen.profile
+    place.file = str(chosen_stack_file(os.environ))
+    if not AS_JSON.get():
+        used = described(place.stack, place.region, place.profile)
+        print_notice(f"{used} ({PROGRAM} use: {place.file})")
 
 
 def _run_verb(
@@ -159,7 +211,9 @@ def _run_verb(
 
     parser, verb = _parser_of(name, words)
     values = vars(parser.parse_args(words))
-    if name in _OWN:
+    if name in _OF_THIS_USER:
+        pass
+    elif name in _OWN:
         values |= {"stack": stack, "session": make_session()}
     else:
         for option in _PLACE:
@@ -238,7 +292,9 @@ def _fill(parser: argparse.ArgumentParser, name: str, words: Sequence[str]) -> V
         )
 
     installation = parser.add_argument_group("installation")
-    _add_place(installation)
+    if name not in _OF_THIS_USER:
+        _add_stack(installation)
+    _add_location(installation)
     if name in running.VERBS:
         does = "run the verb on the stack's AWS Glue job, wait for its end, and print its answer"
         # Where it is refused, the refusal says why.
@@ -249,17 +305,23 @@ def _fill(parser: argparse.ArgumentParser, name: str, words: Sequence[str]) -> V
 
 def _place_parser() -> argparse.ArgumentParser:
     parser = running.PlainParser(prog=PROGRAM, add_help=False, allow_abbrev=False)
-    _add_place(parser)
+    parser.set_defaults(file=None)
+    _add_stack(parser)
+    _add_location(parser)
     return parser
 
 
-def _add_place(parser: "argparse._ActionsContainer") -> None:
+def _add_stack(parser: "argparse._ActionsContainer") -> None:
     parser.add_argument(
         "--stack",
         metavar="NAME",
         default=os.environ.get(STACK_VARIABLE) or None,
-        help=f"read missing options from the outputs of this stack (default: {STACK_VARIABLE})",
+        help=f"read missing options from the outputs of this stack (default: {STACK_VARIABLE}, "
+        "then the one of `dlq use`; '' for none)",
     )
+
+
+def _add_location(parser: "argparse._ActionsContainer") -> None:
     parser.add_argument(
         "--region",
         metavar="REGION",

@@ -31,6 +31,12 @@ package index, so whoever registers its name there would own every machine that 
 STACK: ContextVar[str | None] = ContextVar("stack", default=None)
 """The stack whose values the command was given, for the commands that an answer suggests."""
 
+STACK_FILE: ContextVar[str | None] = ContextVar("stack_file", default=None)
+"""The file of ``dlq use`` that named the stack; None where something else did."""
+
+PLACE_WORDS: ContextVar[tuple[str, ...]] = ContextVar("place_words", default=())
+"""The options for Region and profile that commands need which an answer suggests."""
+
 STACK_VARIABLE = "DLQ_STACK"
 """The environment variable with the default of ``--stack``."""
 
@@ -131,7 +137,7 @@ def suggested_command(verb: str, archive: str, *words: str) -> str:
     """
     stack = STACK.get()
     place = ["--stack", stack] if stack else ["--archive", archive]
-    return shlex.join([PROGRAM, verb, *place, *words])
+    return shlex.join([PROGRAM, verb, *place, *PLACE_WORDS.get(), *words])
 
 
 def option(name: str, value: str) -> tuple[str, ...]:

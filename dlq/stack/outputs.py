@@ -98,15 +98,15 @@ def read_stack(session: "Session", stack: str) -> StackValues:
     Raises:
         InputError: there is no such stack, access is denied, or it is not one of this product.
     """
-    hint = "check name, Region and credentials; dlq status without a stack lists the installations"
+    hint = "check name, Region and credentials; dlq status --stack '' lists the installations"
     with aws_errors(f"stack {stack}", hint):
         answer = session.client("cloudformation").describe_stacks(StackName=stack)
         values = _values(answer["Stacks"][0])
     if values is None:
         raise InputError(
             f"stack {stack}: has no output {_FUNCTION}, so it is not an installation of this "
-            "product; dlq status without a stack lists those that are (of a nested application, "
-            "the nested stack)"
+            "product; dlq status --stack '' lists those that are (of a nested application, the "
+            "nested stack)"
         )
     return values
 
@@ -131,7 +131,7 @@ def list_installations(session: "Session") -> int:
         headings = ("stack", "main queue", "archive", "status")
         rows = list(map(_shown_row, installations))
         print_table(headings, rows, spare=("status", "main queue"))
-        print_line("give one of these names as --stack")
+        print_line("next: dlq use STACK, or give one of these names as --stack")
 
     print_answer({"stacks": list(map(asdict, installations))}, show)
     return DONE
@@ -150,7 +150,8 @@ def required(stack: str | None) -> str:
     """Return *stack*, for a verb that requires one. Raises InputError if it is None."""
     if stack is None:
         raise InputError(
-            f"no stack is given: use --stack NAME or set {STACK_VARIABLE}; dlq status lists them"
+            f"no stack is given: use --stack NAME, set {STACK_VARIABLE}, or choose one by dlq use; "
+            "dlq status lists them"
         )
     return stack
 

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 
 from dlq.archive.ledger.disposition import DECIDED, Disposition
 from dlq.archive.ledger.message_state import PENDING
@@ -14,7 +15,7 @@ from dlq.cli.terminal import (
     print_line,
     print_table,
 )
-from dlq.cli.verb import DONE, STACK, Verb, progress_here, suggested_command
+from dlq.cli.verb import DONE, STACK, STACK_FILE, Verb, progress_here, suggested_command
 from dlq.errors import InputError
 from dlq.figures import counted, duration, minute
 from dlq.inspect.status import (
@@ -53,7 +54,8 @@ def _run(options: StatusOptions) -> int:
         )
 
     counts = status(options, progress=progress_here())
-    print_answer(counts, lambda: print_status(counts))
+    answer = {"stack": STACK.get(), "stack_file": STACK_FILE.get(), **asdict(counts)}
+    print_answer(answer, lambda: print_status(counts))
     return DONE
 
 
@@ -64,6 +66,8 @@ _SPARE = ("restored", "in progress", "discarded", "unconfirmed")
 
 def print_status(status: ArchiveStatus) -> None:
     """Print the counts, and the next command."""
+    if file := STACK_FILE.get():
+        print_line(f"stack {STACK.get()} (dlq use: {file})")
     print_line(f"archive {status.archive} at {minute(status.at)} UTC")
     if status.queue:
         queue = status.queue
