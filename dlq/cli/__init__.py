@@ -11,6 +11,12 @@ import sys
 def program() -> None:
     """Run the command, and end the process. This is the entry point of the installed command."""
     try:
+        if sys.argv[1:2] == ["--candidates"]:
+            from dlq.cli.candidates import main as print_candidates
+
+            print_candidates(sys.argv[2:])
+            return
+
         # pyarrow's own allocator takes 80 MB more. pyarrow reads this when it is imported.
         os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
         # NumPy's matrices are small here: its threads wait for each other for most of the time.

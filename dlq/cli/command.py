@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from rich_argparse import RawDescriptionRichHelpFormatter
 
 from dlq.cli import running
-from dlq.cli.terminal import AS_JSON, print_notice, while_it_is_read
+from dlq.cli.terminal import AS_JSON, print_line, print_notice, while_it_is_read
 from dlq.cli.verb import (
     BAD_INPUT,
+    DONE,
     LOCAL,
     PLACE_WORDS,
     PROGRAM,
@@ -41,6 +42,7 @@ _OWN = {
     "resume": VerbEntry(Section.DAILY, "start automatic replay again"),
     "rehearse": VerbEntry(Section.GROUP, "invoke your function with its messages; uses no queue"),
     "use": VerbEntry(Section.STACK, "choose the stack of commands that name none"),
+    "completion": VerbEntry(Section.STACK, "print a script that completes commands in a shell"),
     "console": VerbEntry(Section.STACK, "a web page on this machine: see, decide, edit, redrive"),
     "doctor": VerbEntry(Section.STACK, "check queues, function and trigger; say what to change"),
 }
@@ -51,7 +53,7 @@ ALL_VERBS: Mapping[str, VerbEntry] = {**running.VERBS, **_OWN}
 _OF_ARCHIVE = {*running.VERBS, "rehearse"}
 """Verbs with ``--archive``, whose options take their values from the stack."""
 
-_OF_THIS_USER = {"use"}
+_OF_THIS_USER = {"use", "completion"}
 """Verbs that ask nothing of AWS."""
 
 _INSTEAD_OF_PROFILE = (
@@ -64,7 +66,6 @@ _INSTEAD_OF_PROFILE = (
 
 ON_GLUE = "--on-glue"
 _ENGINE = "--engine"
-_COMPLETION = "--print-completion"
 _HELP_OPTIONS = {"-h", "--help", "--help-all"}
 _PLACE = {"stack", "region", "profile", "on_glue"}
 
@@ -87,6 +88,32 @@ a group of messages, from the parked queue to the main queue:
 
 _INSTALLED_DOCS = Path("share", "doc", "sqs-dlq-replay", "docs")
 """The folder in which the wheel puts the pages that help texts name, below the environment's."""
+
+
+_ABOUT_COMPLETION = """\
+Prints a script that completes verbs, options, files, the groups of the newest report of an archive
+on this machine, and the stacks that dlq status has listed. It asks nothing of AWS.
+
+  dlq completion bash > ~/.local/share/bash-completion/completions/dlq
+  dlq completion zsh > ~/.zfunc/_dlq       with fpath=(~/.zfunc $fpath) before compinit"""
+
+_SHELL_FUNCTIONS = {
+    "bash": """\
+_dlq_candidates() {
+  compgen -W "$(command dlq --candidates "$1" "${COMP_WORDS[@]}" 2>/dev/null)" -- "$2"
+}
+_dlq_groups() { _dlq_candidates groups "$1"; }
+_dlq_stacks() { _dlq_candidates stacks "$1"; }""",
+    "zsh": """\
+_dlq_candidates() {
+  local -a candidates
+  candidates=(${(f)"$(command dlq --candidates $1 "${words[@]}" 2>/dev/null)"})
+  compadd -a candidates
+}
+_dlq_groups() { _dlq_candidates groups }
+_dlq_stacks() { _dlq_candidates stacks }""",
+}
+"""Functions of a completion script, by shell; see ``candidates``."""
 
 
 class _HelpFormatter(RawDescriptionRichHelpFormatter):
@@ -126,9 +153,9 @@ def _run(words: list[str], make_session: "Callable[[], Session]") -> int:
     if not name.startswith("-") and name not in ALL_VERBS:
         running.refuse_unknown_name("verb", name, ALL_VERBS)
     if name not in ALL_VERBS:
-        # Help, the version or a completion script: argparse answers and exits.
+        # Help or the version: argparse answers and exits.
         with while_it_is_read():
-            _overview(has_arguments=_COMPLETION in name).parse_args(words)
+            _overview().parse_args(words)
         return BAD_INPUT
 
     place, _ = _place_parser().parse_known_args(rest)
@@ -227,13 +254,13 @@ def load(name: str) -> Verb:
         from dlq.cli.verbs.trigger import VERBS
 
         return VERBS[name]
+    if name == "completion":
+        return _COMPLETION
     return running.load(name)
 
 
-def _overview(*, has_arguments: bool) -> argparse.ArgumentParser:
+def _overview(*, has_arguments: bool = False) -> argparse.ArgumentParser:
     """Make the parser of ``dlq``; for a completion script with the arguments of all verbs."""
-    import shtab
-
     installed = Path(get_path("data")) / _INSTALLED_DOCS
     where = f"\n\ndocs/ is {installed}" if installed.is_dir() else ""
 
@@ -253,7 +280,6 @@ def _overview(*, has_arguments: bool) -> argparse.ArgumentParser:
     options.add_argument(
         "--version", action="version", version=f"{PROGRAM} {__version__}", help="print the version"
     )
-    shtab.add_argument_to(options, _COMPLETION, "print a completion script for this shell")
 
     # The groups above show the verbs. shtab completes only what has a help text.
     shown = "what to do" if has_arguments else argparse.SUPPRESS
@@ -262,7 +288,53 @@ def _overview(*, has_arguments: bool) -> argparse.ArgumentParser:
         verb_parser = verbs.add_parser(name, description=entry.line, help=entry.line)
         if has_arguments:
             _fill(verb_parser, name, ())
+            _complete_values(verb_parser)
     return parser
+
+
+def _complete_values(parser: argparse.ArgumentParser) -> None:
+    """Let the values of a verb's arguments be completed."""
+    import shtab
+
+    groups = dict.fromkeys(_SHELL_FUNCTIONS, "_dlq_groups")
+    stacks = dict.fromkeys(_SHELL_FUNCTIONS, "_dlq_stacks")
+    kinds = {
+        "group_id": groups,
+        "group": groups,
+        # Of show, whose other ids are too many.
+        "message_id": groups,
+        "stack": stacks,
+        "archive": shtab.DIRECTORY,
+        "out": shtab.FILE,
+        "plan": shtab.FILE,
+        "policy": shtab.FILE,
+        "edit": shtab.FILE,
+    }
+    for action in parser._actions:  # noqa: SLF001 - argparse has no other list
+        if action.dest in kinds:
+            action.complete = kinds[action.dest]  # type: ignore[attr-defined]
+
+
+def _add_shell(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=tuple(_SHELL_FUNCTIONS), help="the shell")
+
+
+def _print_completion(options: argparse.Namespace) -> int:
+    import shtab
+
+    parser = _overview(has_arguments=True)
+    preamble = _SHELL_FUNCTIONS[options.shell]
+    print_line(shtab.complete(parser, shell=options.shell, preamble=preamble))
+    return DONE
+
+
+_COMPLETION = Verb(
+    about=_ABOUT_COMPLETION,
+    add_arguments=_add_shell,
+    make_options=argparse.Namespace,
+    run=_print_completion,
+    has_json=False,
+)
 
 
 def _rows_of(section: Section) -> Iterator[str]:
@@ -294,7 +366,8 @@ def _fill(parser: argparse.ArgumentParser, name: str, words: Sequence[str]) -> V
     installation = parser.add_argument_group("installation")
     if name not in _OF_THIS_USER:
         _add_stack(installation)
-    _add_location(installation)
+    if name != "completion":
+        _add_location(installation)
     if name in running.VERBS:
         does = "run the verb on the stack's AWS Glue job, wait for its end, and print its answer"
         # Where it is refused, the refusal says why.

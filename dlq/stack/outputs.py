@@ -1,6 +1,7 @@
 """The values that a stack's outputs give to a command's options, and the list of such stacks."""
 
 import argparse
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
@@ -13,6 +14,7 @@ from dlq.cli.running import add_archive
 from dlq.cli.terminal import print_answer, print_line, print_table
 from dlq.cli.verb import DONE, STACK_VARIABLE, Verb
 from dlq.errors import InputError
+from dlq.stack.user_files import keep_stack_names
 from dlq_replay.aws.sqs import describe
 from dlq_replay.wire.addresses import QueueAddress
 
@@ -123,6 +125,7 @@ def list_installations(session: "Session") -> int:
         for page in paginator.paginate():
             installations += filter(None, map(_values, page["Stacks"]))
     installations.sort(key=lambda installation: installation.stack)
+    keep_stack_names(os.environ, [installation.stack for installation in installations])
 
     def show() -> None:
         if not installations:

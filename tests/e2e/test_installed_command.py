@@ -147,7 +147,7 @@ def test_whoever_wants_spark_where_it_is_not_is_told_the_command_that_installs_i
 def test_help_version_and_completion_need_no_account(installed: Path) -> None:
     help_, version, script = (
         subprocess.run([installed, *words], capture_output=True, text=True, check=True).stdout
-        for words in (["--help"], ["--version"], ["--print-completion", "bash"])
+        for words in (["--help"], ["--version"], ["completion", "bash"])
     )
 
     assert "Every day:" in help_

@@ -52,7 +52,7 @@ def run(
         "status",
         "show m-001",
         "show g- --out -",
-        "--print-completion bash",
+        "completion bash",
         "decide g- discard",
     ],
 )
@@ -68,7 +68,7 @@ def test_a_reader_that_has_enough_ends_the_command_without_a_word(
 
 
 def test_what_is_more_than_a_buffer_ends_the_command_as_well(archive: Archive, unread: int) -> None:
-    finished = run(["--print-completion", "bash"], archive, stdout=unread)
+    finished = run(["completion", "bash"], archive, stdout=unread)
 
     assert (finished.returncode, finished.stderr) == (141, "")
 
