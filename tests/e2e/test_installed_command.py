@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
 
@@ -20,7 +21,7 @@ PARKED = 12
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The command in an environment of its own: the wheel and what it requires, nothing else."""
+    """The command in an environment of its own: the wheel, and what the lock has, nothing else."""
     folder = tmp_path_factory.mktemp("installed")
     wheel = ("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(ROOT))
     pip = ("-m", "pip", "--disable-pip-version-check", "--quiet")
@@ -29,12 +30,21 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
     python = environment / "bin" / "python"
     [file] = folder.glob("*.whl")
+
+    wheels = folder / "wheelhouse"
+    locked = ROOT / "requirements" / "command.txt"
+    download = ("download", "--only-binary", ":all:", "--require-hashes", "--requirement", locked)
     got = subprocess.run(
-        [python, *pip, "install", file], check=False, capture_output=True, text=True
+        [sys.executable, *pip, *download, "--dest", wheels],
+        check=False,
+        capture_output=True,
+        text=True,
     )
     if got.returncode and "No matching distribution" in got.stderr:
         pytest.skip("no package index to install from")
     assert got.returncode == 0, got.stderr
+    offline = ("install", "--no-index", "--find-links", wheels)
+    subprocess.run([python, *pip, *offline, file], check=True)
     return environment / "bin" / "dlq"
 
 
@@ -65,13 +75,17 @@ def endpoint() -> Iterator[str]:
         yield url
 
 
+def environment_of(endpoint: str) -> dict[str, str]:
+    return {**os.environ, "AWS_ENDPOINT_URL": endpoint, "DLQ_STACK": STACK, "JAVA_HOME": "/none"}
+
+
 def run(endpoint: str, *words: str | Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         words,
         check=False,
         capture_output=True,
         text=True,
-        env={**os.environ, "AWS_ENDPOINT_URL": endpoint, "DLQ_STACK": STACK, "JAVA_HOME": "/none"},
+        env=environment_of(endpoint),
         cwd=ROOT,
     )
 
@@ -88,6 +102,18 @@ def left_in(queue: str) -> int:
     names = ["ApproximateNumberOfMessages"]
     answer = client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=names)
     return int(answer["Attributes"][names[0]])
+
+
+def test_a_look_needs_no_stack_and_every_message_stays(
+    endpoint: str, installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+
+    look = json.loads(succeed(endpoint, installed, "look", "parked", "--json"))
+
+    assert look["received"]["messages"] == PARKED
+    assert [group["count"] for group in look["groups"]] == [8, 4]
+    assert left_in("parked") == PARKED
 
 
 def test_one_group_goes_back_with_nothing_typed_by_hand(
@@ -124,13 +150,32 @@ def test_each_verb_that_reads_bodies_does_it_without_spark(
     create_failure_table(client("dynamodb"), "failures")
     condition = ("--where", "get_json_object(body, '$.number') = '3'")
 
+    matches = json.loads(succeed(endpoint, installed, "find", "3", "--json"))["archived"]
     ran = json.loads(succeed(endpoint, installed, "run", "--json"))
     restored = succeed(endpoint, installed, "restore", *condition)
     erased = json.loads(succeed(endpoint, installed, "erase", *condition, "--json"))
 
+    assert (matches["matching"], matches["searched"]) == (1, PARKED)
     assert ran["findings"]["messages"] == 4
     assert "dry run: nothing was sent. 1 would go to" in restored
     assert erased["messages"] == 1
+
+
+def test_the_console_serves_its_pages(endpoint: str, installed: Path) -> None:
+    words = [installed, "console", "--no-browser"]
+    environment = environment_of(endpoint)
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment) as console:
+        try:
+            assert console.stdout
+            title, address = console.stdout.readline(), console.stdout.readline().strip()
+            browser = build_opener(HTTPCookieProcessor())
+            with browser.open(address, timeout=60) as page:
+                text = page.read().decode()
+        finally:
+            console.terminate()
+
+    assert title == f"the console of {STACK}, until Ctrl-C:\n"
+    assert "<title>" in text
 
 
 def test_whoever_wants_spark_where_it_is_not_is_told_the_command_that_installs_it(
