@@ -6,10 +6,12 @@ of ``BLOCKS``, which returns the lines. CI runs this and fails where git then sh
 
 import re
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dlq_replay import __version__
 from dlq_replay.aws.breaker_table import read_deletions
 from dlq_replay.replaying.measures import Metric
 from dlq_replay.rules.breaker import BreakerRules
@@ -20,6 +22,11 @@ from tests.contract.template import ALL_PARTS, TEMPLATE, as_list, statements_of
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "README-SAR.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- /generated -->)", re.DOTALL)
+
+IS_PUBLISHED: bool = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"][
+    "sqs-dlq-replay"
+]["is-published"]
+"""True once the project owns its name on PyPI. See ``pyproject.toml``."""
 
 SQS_PER_REQUEST = 0.40e-6
 LAMBDA_PER_INVOCATION = 0.20e-6
@@ -69,6 +76,14 @@ HELD_OUTAGE_DOLLARS = 1.23
 Simulated with the rules of the function: replays, holds, and the consumer's requests."""
 
 Lines = Iterable[str]
+
+TESTED = "# the versions tested"
+
+UNPUBLISHED = (
+    "The project does not own the name `sqs-dlq-replay` on PyPI yet: install its wheel, never a "
+    "package of that name."
+)
+"""Anybody could register the name: until the project has, no page shows a command with it."""
 
 
 def table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
@@ -138,6 +153,41 @@ def metrics_read() -> int:
 
     read_deletions(Client, "main", 0, 60)
     return sum(counts)
+
+
+def install(*, is_published: bool = IS_PUBLISHED) -> Lines:
+    """Return the commands that install ``dlq``: README."""
+    wheel = f"sqs_dlq_replay-{__version__}-py3-none-any.whl"
+    if is_published:
+        yield "```sh"
+        yield "python3 -m venv ~/dlq && . ~/dlq/bin/activate"
+        yield "pip install sqs-dlq-replay"
+        yield "uvx --from sqs-dlq-replay dlq look orders-dlq   # or without an install"
+        yield "```"
+        return
+
+    yield UNPUBLISHED
+    yield ""
+    yield "```sh"
+    yield "python3 -m venv ~/dlq && . ~/dlq/bin/activate"
+    yield f"make wheel && pip install ./dist/{wheel} -c requirements/constraints.txt   {TESTED}"
+    yield "```"
+
+
+def install_elsewhere(*, is_published: bool = IS_PUBLISHED) -> Lines:
+    """Return the commands for a machine without a checkout: docs/install.md."""
+    package = "sqs-dlq-replay"
+    if not is_published:
+        package = f"./sqs_dlq_replay-{__version__}-py3-none-any.whl"
+        yield UNPUBLISHED
+        yield "`make wheel` writes it into `dist/`, and a release has it. No checkout is needed:"
+        yield ""
+    yield "```sh"
+    yield f"pip install {package} -c constraints.txt   {TESTED}"
+    yield f"pipx install {package}"
+    yield f"uvx --from {package} dlq look orders-dlq   # no install"
+    yield f"pip install '{package}[spark]'             # only for large work, see below"
+    yield "```"
 
 
 def costs() -> Lines:
@@ -327,6 +377,8 @@ def _condition(statement: Mapping[str, Any]) -> str:
 BLOCKS: Mapping[str, Callable[[], Lines]] = {
     "costs": costs,
     "endpoints": endpoints,
+    "install": install,
+    "install-elsewhere": install_elsewhere,
     "prices": prices,
     "parameter-names": parameter_names,
     "roles": roles,

@@ -6,10 +6,12 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dlq.cli.verb import SPARK_INSTALL
+from scripts import generate_docs
 from tests.contract.cloudformation import Stack, load_template
 from tests.contract.template import ROOT, SPARK_JOB
 
@@ -61,15 +63,32 @@ def test_nothing_that_a_user_sees_names_a_placeholder_or_a_package_that_nobody_p
     seen += [path for folder in folders for path in (ROOT / folder).rglob("*.*")]
     wrong = re.compile(
         r"https?://(?:www\.)?example\.\w+|\w+\.com/(?:example|OWNER|USER)/\S*|\bOWNER/REPO\b"
-        r"|install\b[^\n]* ['\"]?sqs[-_]dlq[-_]replay"
     )
+    by_name = re.compile(r"(?:install\b[^\n]* |--from[ =])['\"]?sqs[-_]dlq[-_]replay\b")
 
     texts = {
         path: path.read_text("utf-8") for path in seen if path.suffix in (".md", ".yaml", ".py")
     }
-    placeholders = {str(path): wrong.findall(text) for path, text in texts.items()}
+    placeholders = {}
+    for path, text in texts.items():
+        placeholders[str(path)] = wrong.findall(text)
+        if not generate_docs.IS_PUBLISHED:
+            placeholders[str(path)] += by_name.findall(text)
     assert len(placeholders) > 100
     assert {name: words for name, words in placeholders.items() if words} == {}
+
+
+@pytest.mark.parametrize("block", ["install", "install-elsewhere"])
+def test_pages_install_the_package_by_its_name_once_the_project_owns_it(block: str) -> None:
+    lines: Any = generate_docs.BLOCKS[block]
+    published = "\n".join(lines(is_published=True))
+    unpublished = "\n".join(lines(is_published=False))
+
+    assert "pip install sqs-dlq-replay" in published
+    assert "uvx --from sqs-dlq-replay dlq look orders-dlq" in published
+    assert generate_docs.UNPUBLISHED not in published
+    assert generate_docs.UNPUBLISHED in unpublished
+    assert ".whl" in unpublished
 
 
 def test_the_dashboard_links_to_the_home_page_if_there_is_one(tmp_path: Path) -> None:
