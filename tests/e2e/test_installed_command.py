@@ -162,7 +162,7 @@ def test_each_verb_that_reads_bodies_does_it_without_spark(
 
 
 def test_the_console_serves_its_pages(endpoint: str, installed: Path) -> None:
-    words = [installed, "console", "--no-browser"]
+    words = [str(installed), "console", "--no-browser"]
     environment = environment_of(endpoint)
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment) as console:
         try:
