@@ -59,7 +59,6 @@ from dlq.plan.action_policy import Policy, Rule, read_policy
 from dlq.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from dlq.plan.yaml_text import Fault, refuse
 from dlq.progress import Progress, silent
-from dlq.report.page import render_page
 from dlq.sql.failures import WHERE
 
 _GROUPS_WITH_ALL_SAMPLES = 100
@@ -415,6 +414,8 @@ def _write(
     reports: Archive, findings: Findings, snapshot: Snapshot, rules: Mapping[str, Rule]
 ) -> None:
     """Write the plan last: if it exists, the rest exists too."""
+    from dlq.report.page import render_page
+
     reports.write("groups.parquet", parquet_bytes(groups_table(findings)))
     reports.write("summary.json", summary_json(findings).encode())
     reports.write("report.html", render_page(findings).encode())

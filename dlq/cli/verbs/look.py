@@ -36,7 +36,6 @@ from dlq.look.queue_facts import (
 )
 from dlq.look.receiver import End
 from dlq.look.sentences import after, before, next_steps
-from dlq.report.page import render_page
 from dlq.stack.outputs import read_stack
 
 _ABOUT = """\
@@ -161,6 +160,8 @@ def _folder(out: str) -> Path:
 
 def _write(folder: Path, explained: Explained) -> None:
     """Write the report, and the messages for their owner alone."""
+    from dlq.report.page import render_page
+
     with opened(str(folder / _MESSAGES)) as lines:
         for line in explained.lines():
             lines.write(f"{line}\n")

@@ -469,7 +469,7 @@ def test_a_row_without_a_task_is_a_bug_and_nothing_is_sent(engine: LocalEngine) 
 # --- Start
 
 
-def test_neither_duckdb_nor_sqlglot_is_imported_before_the_first_sql() -> None:
+def test_neither_sql_nor_pages_are_loaded_before_they_are_needed() -> None:
     program = """
 import sys
 import dlq.cli.verbs.collect, dlq.cli.verbs.find, dlq.cli.verbs.look
@@ -477,7 +477,7 @@ import dlq.drain.drain, dlq.explain.analyze
 from dlq.local_engine import LocalEngine
 
 LocalEngine()
-print({"duckdb", "sqlglot"} & set(sys.modules))
+print({"duckdb", "jinja2", "sqlglot"} & set(sys.modules))
 """
     finished = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True
