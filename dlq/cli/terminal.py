@@ -6,6 +6,7 @@ On a terminal with colours and frames (rich), in a pipe as aligned plain text.
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, suppress
@@ -344,6 +345,9 @@ _LEAST_TEXT = 22
 _GOOD_TEXT = 48
 """The width of a long text, if headings must be wrapped for it."""
 
+_ID_IN_TEXT = re.compile(r"\b(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{8}T\d{6}Z-\w+)\b")
+"""The id of a message, a run or a plan within a text: it stays in one line, to be copied."""
+
 _BLANK = {"", "0", "-"}
 
 
@@ -390,7 +394,8 @@ def _cell_widths(cells: Sequence[str]) -> tuple[int, int]:
     if not is_text or widest <= _SHORT_TEXT:
         return widest, widest
     if widest > _LEAST_TEXT:
-        return widest, _LEAST_TEXT
+        longest_id = max(map(len, _ID_IN_TEXT.findall("\n".join(lines))), default=0)
+        return widest, max(_LEAST_TEXT, longest_id)
     return widest, _longest_word(lines)
 
 

@@ -110,3 +110,21 @@ def test_no_word_is_folded_and_what_has_room_is_there(
 def row_width(widths: Collection[int]) -> int:
     """Return the width of a row, with 3 characters between columns and 2 at its ends."""
     return sum(widths) + 3 * (len(widths) - 1) + 2
+
+
+@pytest.mark.parametrize("width", [60, 80])
+@pytest.mark.parametrize(
+    "id_", ["2298bdb1-c85f-0d46-9037-15c8fcaf4a5a", "20261129T153754Z-80ca72582e4"]
+)
+def test_an_id_within_a_text_is_never_wrapped(
+    id_: str, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("COLUMNS", str(width))
+    note = f"TimeoutError\nnote: like {id_}, which Ann has mended by hand on Tuesday"
+
+    print_table(GROUPS, [(*ROWS[0][:-1], note)], SPARE)
+
+    monkeypatch.undo()
+    assert id_ in terminal.getvalue()
