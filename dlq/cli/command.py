@@ -369,7 +369,10 @@ def _fill(parser: argparse.ArgumentParser, name: str, words: Sequence[str]) -> V
     if name != "completion":
         _add_location(installation)
     if name in running.VERBS:
-        does = "run the verb on the stack's AWS Glue job, wait for its end, and print its answer"
+        does = (
+            "run the verb on the stack's AWS Glue job, wait for its end, and print its answer; "
+            "Ctrl-C stops the run, and after a second one it goes on without this command"
+        )
         # Where it is refused, the refusal says why.
         shown = argparse.SUPPRESS if running.VERBS[name].not_on_glue else does
         installation.add_argument(ON_GLUE, action="store_true", help=shown)

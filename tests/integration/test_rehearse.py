@@ -128,6 +128,7 @@ def test_new_copies_come_in_order_verdicts_are_counted_and_a_failure_is_exit_cod
         "fail|1|KeyError: 'vat' of ***|m-001",
         "pass|3|m-000",
         "4 of 4 messages rehearsed: 3 passed, 1 failed",
+        "next, once it is fixed: the same command again",
     ]
     assert set(function.paths) == {"/2015-03-31/functions/orders/invocations"}
     assert [body["id"] for body in function.bodies()] == [0, 1, 2, 3]

@@ -333,7 +333,7 @@ def test_a_run_that_meets_an_operators_redrive_does_the_rest_and_says_so(
     assert receive_all(installation.main) == []
     assert exit_code == 2
     printed = capsys.readouterr()
-    assert printed.out.splitlines()[-1].startswith("run ")
+    assert printed.out.splitlines()[-2].startswith("run ")
     assert (
         "nothing was redriven, the next run does it: plan p-1 is being carried out" in printed.err
     )
@@ -410,8 +410,9 @@ def test_the_command_line_ends_with_one_summary_and_names_the_policy(
 
     lines = capsys.readouterr().out.splitlines()
     assert exit_code == 0
-    assert lines[-1].startswith("run ")
-    assert "2 archived, 1 sent, 0 discarded; 1 are pending, the oldest for" in lines[-1]
+    assert lines[-2].startswith("run ")
+    assert "2 archived, 1 sent, 0 discarded; 1 are pending, the oldest for" in lines[-2]
+    assert lines[-1].startswith("next: dlq groups --archive ")
     assert f"policy: SHA-256 {used}" in lines
     assert "0 of 1 messages have an error in the logs" in lines
     [plan] = Path(installation.archive).glob("reports/*/plan.yaml")

@@ -201,11 +201,13 @@ def _check_analysis(values: Mapping[str, Any], policy: str | None, sha256: str |
 
 
 def print_collected(drained: "DrainSummary | None", findings: Findings | None) -> None:
-    """Print what was drained and what was found; None for what was not done."""
+    """Print what was drained, what was found, and the next command; None for what was not done."""
     if drained:
         print_drain(drained)
     if findings:
         print_analysis(findings)
+        if findings.groups:
+            print_line(f"next: {groups_command(findings)}")
     elif drained and drained.archived:
         print_line(f"next: {suggested_command('collect', drained.archive, '--only', _ANALYZE)}")
 
@@ -275,7 +277,7 @@ def _group_fields(group: GroupFinding) -> dict[str, object]:
 
 
 def print_analysis(findings: Findings) -> None:
-    """Print the largest groups, the report's address and the next command.
+    """Print the largest groups and the report's address.
 
     Titles and differences quote messages, so they are printed on a terminal only, and in no log.
     """
@@ -312,10 +314,14 @@ def print_analysis(findings: Findings) -> None:
         print_line(f"… and {more} with {counted(rest, 'message')}; all are in the report")
 
     print_line(f"report: {folder}/report.html")
+
+
+def groups_command(findings: Findings) -> str:
+    """Format the command that lists the groups."""
     # The plan of the archive's newest report need not be named.
     is_found = findings.plan_path.startswith(f"{findings.archive}/{REPORTS}/")
     words = () if is_found else ("--plan", findings.plan_path)
-    print_line(f"next: {suggested_command('groups', findings.archive, *words)}")
+    return suggested_command("groups", findings.archive, *words)
 
 
 def _print_groups(groups: Iterable[GroupFinding]) -> None:

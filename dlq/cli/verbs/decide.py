@@ -90,7 +90,12 @@ def _run(options: argparse.Namespace) -> int:
             since = f"resolved since {second(resolved_at)} UTC" if resolved_at else "not resolved"
             print_line(f"group {group_id}: {since}")
         if action is not None:
-            print_line(f"next, a dry run: {suggested_command('redrive', options.archive)}")
+            plan = ("--plan", options.plan) if options.plan else ()
+            if action == Action.LEAVE:
+                print_line(f"next: {suggested_command('groups', options.archive, *plan)}")
+            else:
+                dry_run = suggested_command("redrive", options.archive, *plan)
+                print_line(f"next, a dry run: {dry_run}")
 
     print_answer({"group_id": group_id, **answer, "resolved_at": resolved_at}, show)
     return DONE

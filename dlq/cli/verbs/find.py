@@ -1,6 +1,7 @@
 """``find``: where a value is, and what happened to its messages."""
 
 import argparse
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -12,7 +13,7 @@ from dlq.aws.clients import find_queue
 from dlq.cli.arguments import add_shared, whole_number
 from dlq.cli.running import ARCHIVE_VARIABLE, default_archive
 from dlq.cli.terminal import AS_JSON, print_answer, print_fields, print_line, print_parts
-from dlq.cli.verb import DONE, Verb, progress_here, suggested_command
+from dlq.cli.verb import DONE, PLACE_WORDS, PROGRAM, Verb, progress_here, suggested_command
 from dlq.errors import InputError
 from dlq.explain.signature.mask import compile_masks
 from dlq.figures import counted, second
@@ -156,6 +157,9 @@ def _print(
         print_line(f"queue: {counted(len(queued), 'message')} of {received.messages:,} seen")
 
     if archived is None or archive is None:
+        if queued:
+            look = shlex.join([PROGRAM, "look", *PLACE_WORDS.get(), options.queue])
+            print_line(f"next, why they failed: {look}")
         return
     for archived_match in archived.newest:
         _print_archived(archived_match)
@@ -186,10 +190,9 @@ def _print_archived(match: ArchivedMatch) -> None:
     print_parts((f"{copy.message_id}: {state}", "bold"), (f"  {', '.join(match.places)}", ""))
 
     error = ": ".join(filter(None, [copy.error_type, copy.error_message]))
-    reason = f", {copy.parked_reason}" if copy.parked_reason else ""
     fields = [
         ("group", match.group_id),
-        ("parked", f"{second(copy.sent_at)}{reason}"),
+        ("parked", ", ".join(filter(None, [second(copy.sent_at), copy.parked_reason]))),
         ("replays", str(copy.replay_count or "")),
         ("error", error),
     ]

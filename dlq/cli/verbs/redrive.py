@@ -29,6 +29,7 @@ from dlq.cli.verb import (
     INTERRUPTED,
     NOT_ALL_SENT,
     RARE,
+    STACK,
     Verb,
     progress_here,
     suggested_command,
@@ -181,6 +182,9 @@ def _run(options: tuple[str, RedriveRequest]) -> int:
         print_redrive(summary, names_plan=request.plan is None, names_pace=names_pace)
         if summary.halted_groups and not is_halted:
             print_line(f"once it is fixed: {_decide_command(place, summary, request)}")
+        elif words := next_words(summary, request):
+            verb, *options_of_verb = words
+            print_line(f"next: {suggested_command(verb, place, *options_of_verb)}")
     print_stop(summary.stopped_by)
 
     exit_code = exit_code_of(summary)
@@ -202,6 +206,25 @@ def _run(options: tuple[str, RedriveRequest]) -> int:
         f"the next ramp begins with step one: {_decide_command(place, summary, request)}"
     )
     return FAILED_AGAIN
+
+
+def next_words(summary: RedriveSummary, request: RedriveRequest) -> tuple[str, ...]:
+    """Return the words of the command that follows. Pure.
+
+    There are none where the answer itself says what to do: repeat the command, add --execute, or
+    decide about a halted group.
+    """
+    plan = ("--plan", request.plan) if request.plan else ()
+    if not summary.executed:
+        acts = summary.count(Disposition.SEND, Disposition.DISCARD)
+        return () if acts else ("groups", *plan)
+    if summary.stopped_by or summary.has_halted_groups or request.watches:
+        return ()
+    if request.failure_table is None or not summary.count(Disposition.SENT):
+        return ("status",)
+    # A stack names its table itself.
+    table = () if STACK.get() else ("--failure-table", request.failure_table)
+    return ("show", summary.run_id, *table)
 
 
 def _decide_command(place: str, summary: RedriveSummary, request: RedriveRequest) -> str:

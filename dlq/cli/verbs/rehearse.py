@@ -29,6 +29,7 @@ from dlq.cli.verb import (
     REHEARSAL_FAILED,
     Verb,
     progress_here,
+    suggested_command,
 )
 from dlq.cli.verbs import require_yes
 from dlq.engine import CHANGES
@@ -196,7 +197,16 @@ def _run(options: argparse.Namespace) -> int:
 
     _rehearse(rehearsal, member_rows(archive, members), rehearse_row)
 
-    terminal.print_answer(rehearsal, lambda: _print(rehearsal))
+    def show() -> None:
+        _print(rehearsal)
+        if rehearsal.count("fail"):
+            terminal.print_line("next, once it is fixed: the same command again")
+        elif not rehearsal.stopped_by:
+            plan = ("--plan", options.plan) if options.plan else ()
+            dry_run = suggested_command("redrive", options.archive, "--group", group_id, *plan)
+            terminal.print_line(f"next, a dry run: {dry_run}")
+
+    terminal.print_answer(rehearsal, show)
     if rehearsal.stopped_by:
         terminal.print_error(rehearsal.stopped_by.sentence)
         return rehearsal.stopped_by.cause.exit_code

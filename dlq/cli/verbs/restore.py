@@ -4,8 +4,8 @@ import argparse
 
 from dlq.archive.storage.files import open_archive
 from dlq.cli.arguments import add_shared
-from dlq.cli.terminal import print_answer
-from dlq.cli.verb import Verb, progress_here, with_archive
+from dlq.cli.terminal import print_answer, print_line
+from dlq.cli.verb import Verb, progress_here, suggested_command, with_archive
 from dlq.cli.verbs.redrive import (
     exit_code_of,
     print_redrive,
@@ -45,7 +45,13 @@ def _run(options: tuple[str, RestoreRequest]) -> int:
     check_restore(archive, request)
     engine = engine_for("restore", lambda: size_of_archive(archive))
     summary = restore(engine, archive, request, progress=progress_here())
-    print_answer(redrive_fields(summary), lambda: print_redrive(summary, "drain"))
+
+    def show() -> None:
+        print_redrive(summary, "drain")
+        if summary.executed and not summary.stopped_by:
+            print_line(f"next: {suggested_command('status', place)}")
+
+    print_answer(redrive_fields(summary), show)
     print_stop(summary.stopped_by)
     return exit_code_of(summary)
 

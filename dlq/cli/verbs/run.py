@@ -20,7 +20,7 @@ from dlq.cli.verb import (
     progress_here,
     with_archive,
 )
-from dlq.cli.verbs.collect import analysis_fields, print_collected
+from dlq.cli.verbs.collect import analysis_fields, groups_command, print_analysis, print_drain
 from dlq.cli.verbs.redrive import (
     add_ramp,
     exit_code_of,
@@ -155,7 +155,9 @@ def exit_code_of_run(summary: "RunSummary") -> int:
 
 def print_run(summary: "RunSummary") -> None:
     """Print the answer of each step, then one line for the whole run."""
-    print_collected(summary.drained, summary.findings)
+    print_drain(summary.drained)
+    if summary.findings:
+        print_analysis(summary.findings)
     totals = f"{summary.drained.archived:,} archived"
     if redriven := summary.redriven:
         print_redrive(redriven)
@@ -170,6 +172,8 @@ def print_run(summary: "RunSummary") -> None:
         hours = summary.pending.oldest_seconds / 3600
         pending = f"{summary.pending.messages:,} are pending, the oldest for {hours:,.1f} h"
     print_line(f"run {summary.run_id}: {totals}; {pending}")
+    if summary.findings and summary.findings.groups:
+        print_line(f"next: {groups_command(summary.findings)}")
 
 
 VERB = Verb(_ABOUT, _add_arguments, with_archive(_make_request), _run, has_engine=True)

@@ -21,7 +21,7 @@ from dlq.cli.terminal import (
     print_table,
 )
 from dlq.cli.verb import progress_here
-from dlq.cli.verbs.collect import print_analysis, print_drain
+from dlq.cli.verbs.collect import print_collected, print_drain
 from dlq.cli.verbs.redrive import print_redrive
 from dlq.cli.verbs.run import exit_code_of_run
 from dlq.drain.drain import DrainSummary
@@ -126,7 +126,8 @@ PRINTED: dict[str, Callable[[], None]] = {
 ANSWERS: dict[str, Callable[[], None]] = {
     **{f"drain {name}": partial(print_drain, summary) for name, summary in DRAINS.items()},
     **{
-        f"analysis {name}": partial(print_analysis, findings) for name, findings in ANALYSES.items()
+        f"analysis {name}": partial(print_collected, None, findings)
+        for name, findings in ANALYSES.items()
     },
     **{f"redrive {name}": partial(print_redrive, summary) for name, summary in REDRIVES.items()},
     **PRINTED,

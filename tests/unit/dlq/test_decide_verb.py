@@ -215,3 +215,16 @@ def test_a_faulty_patch_changes_nothing(
 
     assert why in capsys.readouterr().err
     assert find_plan(of_orders, None).read() == before
+
+
+@pytest.mark.parametrize(
+    ("action", "following"),
+    [("redrive", "next, a dry run: dlq redrive"), ("leave", "next: dlq groups")],
+)
+def test_the_next_command_is_about_the_same_plan(
+    action: str, following: str, archive: Archive, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(archive, OTHER, action, "--plan", PLAN_ID) == 0
+
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == f"{following} --archive {archive.root} --plan {PLAN_ID}"

@@ -1,4 +1,4 @@
-"""The next command of ``status`` and of ``groups``: it leads somewhere, and drops no decision."""
+"""The next command of an answer: it leads somewhere, and drops no decision."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -8,10 +8,13 @@ import pytest
 
 from dlq.archive.group_records import add_statement
 from dlq.archive.ledger.disposition import Disposition
+from dlq.archive.ledger.stop import Stop, StopCause
 from dlq.archive.storage.files import Archive
 from dlq.aws.clients import QueueCounts
 from dlq.cli.running import main
+from dlq.cli.verb import STACK
 from dlq.cli.verbs.groups import next_lines
+from dlq.cli.verbs.redrive import next_words as words_after_redrive
 from dlq.cli.verbs.status import next_words
 from dlq.explain.triage import Statement
 from dlq.inspect.groups import ListedGroup
@@ -23,6 +26,8 @@ from dlq.inspect.status import (
 )
 from dlq.plan.plan import Plan
 from dlq.plan.plan_reading import read_plan
+from dlq.redrive.request import RedriveRequest
+from dlq.redrive.summary import GroupResult, RedriveSummary
 from tests.support.approved_plan import planned
 from tests.support.ledgers import settle
 from tests.support.parked_orders import archived, order
@@ -150,3 +155,44 @@ def test_other_groups_are_redriven_meanwhile() -> None:
         "  dlq redrive --archive a --group g-3",
         "  dlq decide --archive a g-3 discard --note 'WHY'",
     ]
+
+
+def redriven(counts: dict[str, int], run_id: str = "", action: str = "redrive") -> RedriveSummary:
+    group = GroupResult("g-1", "TimeoutError", action, counts)
+    return RedriveSummary("p-1", run_id, {"https://q": 1}, (group,), ())
+
+
+PUT_BACK = RedriveRequest(to_queue_url="u", execute=True, failure_table="failures")
+
+
+@pytest.mark.parametrize(
+    ("summary", "request_", "words"),
+    [
+        (redriven({"send": 3}), PUT_BACK, ()),
+        (redriven({"discard": 3}), PUT_BACK, ()),
+        (redriven({"leave": 3}, action="leave"), PUT_BACK, ("groups",)),
+        (redriven({"sent_before": 3}), replace(PUT_BACK, plan="p"), ("groups", "--plan", "p")),
+        (redriven({"sent": 3}, "r-1"), PUT_BACK, ("show", "r-1", "--failure-table", "failures")),
+        (redriven({"sent": 3}, "r-1"), replace(PUT_BACK, failure_table=None), ("status",)),
+        (redriven({"sent_before": 3}, "r-1"), PUT_BACK, ("status",)),
+        (redriven({"sent": 3}, "r-1"), replace(PUT_BACK, watches=True), ()),
+        (redriven({"sent": 3, "halted": 4}, "r-1"), PUT_BACK, ()),
+        (
+            replace(redriven({"sent": 3}, "r-1"), stopped_by=Stop(StopCause.INTERRUPTED)),
+            PUT_BACK,
+            (),
+        ),
+    ],
+)
+def test_a_redrive_is_followed_by_what_failed_again(
+    summary: RedriveSummary, request_: RedriveRequest, words: tuple[str, ...]
+) -> None:
+    assert words_after_redrive(summary, request_) == words
+
+
+def test_a_stack_names_the_table_itself() -> None:
+    token = STACK.set("orders")
+    try:
+        assert words_after_redrive(redriven({"sent": 3}, "r-1"), PUT_BACK) == ("show", "r-1")
+    finally:
+        STACK.reset(token)
