@@ -28,6 +28,7 @@ from dlq.cli.verbs.console import VERB as CONSOLE
 from dlq.cli.verbs.console import console_of
 from dlq.cli.verbs.trigger import ResumedQueue, pause, resume
 from dlq.errors import ArchiveError, InputError
+from dlq.stack.user_files import kept_stack_names
 from dlq_replay.aws.breaker_table import DynamoDbBreaker
 from dlq_replay.rules.breaker import Update
 from tests.contract.cloudformation import Stack
@@ -299,7 +300,13 @@ def mapping_state() -> str:
     return str(mapping["State"])
 
 
-def test_installations_are_listed(stack: str, capsys: Capture) -> None:
+def test_installations_are_listed(
+    stack: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert main(["use", "other"]) == 0
+    capsys.readouterr()
     make_stack("another-s", Url="https://example.com")
     make_stack(
         "no-job",
@@ -309,8 +316,13 @@ def test_installations_are_listed(stack: str, capsys: Capture) -> None:
         ParkedQueueArn=arn("p"),
     )
 
-    assert run("status") == 0
+    # None is named, not even the chosen one.
+    assert run("status", "--stack", "") == 0
     lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "next: dlq use STACK, or give one of these names as --stack"
+    assert kept_stack_names(os.environ) == ["no-job", "replay-stack"]
+    assert main(["use", "--none"]) == 0
+    capsys.readouterr()
     assert [line.split()[:3] for line in lines[1:3]] == [
         ["no-job", "m", "none"],
         ["replay-stack", "main", "s3://dead-letters/archive"],
@@ -764,7 +776,9 @@ def test_a_stack_that_is_not_there_is_one_sentence(capsys: Capture) -> None:
     assert "stack nobody" in capsys.readouterr().err
 
 
-def test_status_says_the_limit_and_what_waits(stack: str, capsys: Capture) -> None:
+def test_status_says_the_limit_and_what_waits(
+    stack: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client("s3").create_bucket(Bucket="dead-letters")
     open_archive("s3://dead-letters/archive", creates=True)
     sqs = client("sqs")
@@ -779,6 +793,19 @@ def test_status_says_the_limit_and_what_waits(stack: str, capsys: Capture) -> No
     out = capsys.readouterr().out
     assert "archive s3://dead-letters/archive at " in out
     assert "circuit breaker" not in out
+
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert main(["use", stack]) == 0
+    file = tmp_path / "dlq" / "stack.json"
+    assert run("status") == 0
+    printed = capsys.readouterr()
+    assert f"\nstack {stack} (dlq use: {file})\narchive s3://dead-letters/archive" in printed.out
+    assert printed.err == f"dlq: stack {stack}, Region {REGION} (dlq use: {file})\n"
+    assert run("status", "--json") == 0
+    printed = capsys.readouterr()
+    answer = json.loads(printed.out)
+    assert (answer["stack"], answer["stack_file"]) == (stack, str(file))
+    assert printed.err == ""
 
     seconds = int(now.timestamp())
     limited = {"limit": 1, "since": seconds - 720, "silent_since": seconds - 1230}
