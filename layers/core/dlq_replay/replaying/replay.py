@@ -6,7 +6,7 @@ for every message.
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -243,22 +243,16 @@ def _settle_groups(
         The ids of the heads whose hold SQS confirmed.
     """
     sent = {key for key, result in results.items() if isinstance(result, Confirmed)}
-    unsent = results.keys() - sent
-    broken_groups = {planned.group for planned in planned_records if planned.message_id in unsent}
-    heads: dict[str, tuple[Message, int]] = {}
-    for planned in planned_records:
-        if not isinstance(planned.decision, Hold) or not isinstance(planned.record, Message):
-            continue
-        if planned.group not in broken_groups:
-            heads[planned.message_id] = (planned.record, planned.decision.wait_seconds)
+    heads = _heads_to_hide(planned_records, unsent=results.keys() - sent)
     unconfirmed = dlq.change_visibility([*heads.values()])
     held = heads.keys() - {message.message_id for message in unconfirmed}
 
-    parked = {
-        planned.message_id for planned in planned_records if isinstance(planned.decision, Park)
-    } & sent
-    settled = held | parked
-    settled_groups = {planned.group for planned in planned_records if planned.message_id in settled}
+    settled_groups: set[str | None] = set()
+    for planned in planned_records:
+        is_parked = isinstance(planned.decision, Park) and planned.message_id in sent
+        if is_parked or planned.message_id in held:
+            settled_groups.add(planned.group)
+
     behind: list[tuple[Message, int]] = []
     for planned in planned_records:
         if not isinstance(planned.decision, Wait) or not isinstance(planned.record, Message):
@@ -267,6 +261,27 @@ def _settle_groups(
             behind.append((planned.record, 0))
     dlq.change_visibility(behind)
     return held
+
+
+def _heads_to_hide(
+    planned_records: Sequence[PlannedRecord], unsent: Collection[str]
+) -> dict[str, tuple[Message, int]]:
+    """Return the heads that wait, by id, each with the seconds for which to hide it.
+
+    A head behind a message that was not sent is left out.
+    """
+    broken_groups: set[str | None] = set()
+    for planned in planned_records:
+        if planned.message_id in unsent:
+            broken_groups.add(planned.group)
+
+    heads: dict[str, tuple[Message, int]] = {}
+    for planned in planned_records:
+        if not isinstance(planned.decision, Hold) or not isinstance(planned.record, Message):
+            continue
+        if planned.group not in broken_groups:
+            heads[planned.message_id] = (planned.record, planned.decision.wait_seconds)
+    return heads
 
 
 def _without_foreign_context(record: Message | UnreadableRecord) -> Message | UnreadableRecord:

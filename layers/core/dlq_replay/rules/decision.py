@@ -127,6 +127,7 @@ def hold_by_breaker(
     least, most = view.rules.hold_limit_seconds
     limits_end = view.held_since_seconds(message) + least
     limits_end += reproducible_draw(message.first_id, 0)(most - least)
+
     drawn = view.hold_seconds(draw_up_to)
     wait = min(limits_end - now_seconds, max(drawn, replay.delay_seconds))
     due = now_seconds + wait
@@ -172,12 +173,15 @@ def _reason_to_park(  # noqa: PLR0911 - one for each rule
         return ParkReason.REDRIVE_STEP
     if replay_count >= policy.max_attempts:
         return ParkReason.ATTEMPTS_EXHAUSTED
+
     if policy.max_age_seconds is not None:
         age_seconds = now_seconds - first_seen_seconds(message, now_seconds)
         if age_seconds > policy.max_age_seconds:
             return ParkReason.TOO_OLD
+
     if failure is not None and failure.matches(policy.non_retryable_errors):
         return ParkReason.NON_RETRYABLE
+
     has_room = has_room_for_counter(message, replay_count + 1, policy)
     return None if has_room else ParkReason.NO_ROOM
 
@@ -195,6 +199,7 @@ def _due_seconds(
     if ceiling > timer_max and not (is_kept and has_room_to_hold(message, number, policy)):
         # The ceiling is clamped, never the drawn delay: a wait stays uniform up to its ceiling.
         ceiling = timer_max
+
     stored = message.due_seconds
     if stored is not None and stored <= now_seconds + ceiling:
         return stored
@@ -211,6 +216,7 @@ def _replay_or_hold_fifo(
     """
     if message.sent_seconds is None:
         return Replay(number, delay_seconds=0)
+
     entered = min(now_seconds, int(message.sent_seconds))  # The clock of SQS may be ahead.
     draw = reproducible_draw(message.message_id, number)
     due = entered + draw(policy.backoff.ceiling_seconds(number))
