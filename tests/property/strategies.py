@@ -14,7 +14,9 @@ from dlq_replay.wire.context import (
     body_digest,
 )
 from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, Message
+from local_sqs.faults import Effect, Fault
 from tests.support.builders import BODY, NOW, message, queue_arn
+from tests.support.processes import die
 
 # Alphabets rather than patterns or filters: Hypothesis draws such a text at once, not by character.
 _NOT_IN_SQS = "".join({chr(code) for code in range(0x20)} - set("\t\n\r")) + "\ufffe\uffff"
@@ -135,3 +137,30 @@ def messages(draw: st.DrawFn, message_id: str = "m-1") -> Message:
 def batches(draw: st.DrawFn) -> list[Message]:
     """Copies with distinct bodies."""
     return [draw(messages(f"m-{index}")) for index in range(draw(st.integers(0, 12)))]
+
+
+def faults_of(receive: str, batch: str) -> st.SearchStrategy[Fault]:
+    """Draw what goes wrong in calls that receive and in calls of a *batch*, by their operations."""
+    operations = st.sampled_from([receive, batch])
+    effects = st.sampled_from([Effect.LOSE, Effect.CLOSE, Effect.ERROR, Effect.THROTTLE])
+    places = st.integers(1, 12)
+
+    return st.one_of(
+        st.builds(Fault, effects, operations, nth=places),
+        st.builds(Fault, effects, operations, every=st.integers(2, 4)),
+        st.builds(
+            Fault,
+            st.just(Effect.FAIL_ENTRIES),
+            st.just(batch),
+            nth=places,
+            entries=st.just((0, 3)),
+        ),
+        st.builds(
+            Fault,
+            st.just(Effect.CALL),
+            operations,
+            nth=places,
+            after=st.booleans(),
+            callback=st.just(die),
+        ),
+    )

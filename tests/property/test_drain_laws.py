@@ -25,9 +25,10 @@ from local_sqs.faults import Effect, Fault
 from local_sqs.front import Front
 from local_sqs.model import SqsModel
 from local_sqs.model_queue import ModelQueue
+from tests.property.strategies import faults_of
 from tests.support.builders import InlineExecutor, entry
 from tests.support.ledgers import CLOCKS
-from tests.support.processes import Died, die
+from tests.support.processes import Died
 
 HIDDEN_SECONDS = 60
 
@@ -52,39 +53,11 @@ class Scenario:
     ahead: tuple[float, float] = (0, 0)
 
 
-def _faults() -> st.SearchStrategy[Fault]:
-    receive = "ReceiveMessage"
-    delete = "DeleteMessageBatch"
-    operations = st.sampled_from([receive, delete])
-    effects = st.sampled_from([Effect.LOSE, Effect.CLOSE, Effect.ERROR, Effect.THROTTLE])
-    places = st.integers(1, 12)
-
-    return st.one_of(
-        st.builds(Fault, effects, operations, nth=places),
-        st.builds(Fault, effects, operations, every=st.integers(2, 4)),
-        st.builds(
-            Fault,
-            st.just(Effect.FAIL_ENTRIES),
-            st.just(delete),
-            nth=places,
-            entries=st.just((0, 3)),
-        ),
-        st.builds(
-            Fault,
-            st.just(Effect.CALL),
-            operations,
-            nth=places,
-            after=st.booleans(),
-            callback=st.just(die),
-        ),
-    )
-
-
 scenarios = st.builds(
     Scenario,
     groups=st.lists(st.integers(0, 3), max_size=70),
     is_fifo=st.booleans(),
-    faults=st.lists(_faults(), max_size=3),
+    faults=st.lists(faults_of("ReceiveMessage", "DeleteMessageBatch"), max_size=3),
     chunk_messages=st.sampled_from([1, 15, 2000]),
     receives=st.integers(1, 4),
     writes=st.none() | st.integers(0, 3),

@@ -17,8 +17,9 @@ from local_sqs.faults import Effect, Fault
 from local_sqs.front import Front
 from local_sqs.model import SqsModel
 from local_sqs.model_queue import ModelQueue
+from tests.property.strategies import faults_of
 from tests.support.builders import InlineExecutor, entry
-from tests.support.processes import Died, die
+from tests.support.processes import Died
 
 RECEIVE = "ReceiveMessage"
 GIVE_BACK = "ChangeMessageVisibilityBatch"
@@ -42,36 +43,11 @@ class Scenario:
     max_receive_count: int | None = None
 
 
-def _faults() -> st.SearchStrategy[Fault]:
-    operations = st.sampled_from([RECEIVE, GIVE_BACK])
-    effects = st.sampled_from([Effect.LOSE, Effect.CLOSE, Effect.ERROR, Effect.THROTTLE])
-    places = st.integers(1, 12)
-    return st.one_of(
-        st.builds(Fault, effects, operations, nth=places),
-        st.builds(Fault, effects, operations, every=st.integers(2, 4)),
-        st.builds(
-            Fault,
-            st.just(Effect.FAIL_ENTRIES),
-            st.just(GIVE_BACK),
-            nth=places,
-            entries=st.just((0, 3)),
-        ),
-        st.builds(
-            Fault,
-            st.just(Effect.CALL),
-            operations,
-            nth=places,
-            after=st.booleans(),
-            callback=st.just(die),
-        ),
-    )
-
-
 scenarios = st.builds(
     Scenario,
     groups=st.lists(st.integers(0, 3), max_size=70),
     is_fifo=st.booleans(),
-    faults=st.lists(_faults(), max_size=3),
+    faults=st.lists(faults_of(RECEIVE, GIVE_BACK), max_size=3),
     limit=st.sampled_from([1, 15, 1000]),
     receives=st.integers(0, 4),
     max_receive_count=st.sampled_from([None, 3, 5, 100]),
