@@ -47,8 +47,13 @@ _OWN = {
     "doctor": VerbEntry(Section.STACK, "check queues, function and trigger; say what to change"),
 }
 
-ALL_VERBS: Mapping[str, VerbEntry] = {**running.VERBS, **_OWN}
-"""Every verb of ``dlq``, in the order of its help within their sections."""
+ALL_VERBS: Mapping[str, VerbEntry] = {
+    "look": _OWN["look"],
+    "find": _OWN["find"],
+    **running.VERBS,
+    **_OWN,
+}
+"""Every verb of ``dlq``, in the order of its help within their sections: a look comes first."""
 
 _OF_ARCHIVE = {*running.VERBS, "rehearse"}
 """Verbs with ``--archive``, whose options take their values from the stack."""
