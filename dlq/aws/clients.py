@@ -43,6 +43,9 @@ SOURCES_PAGE: "PaginatorConfigTypeDef" = {"PageSize": 1000}
 _READ_TIMEOUT_SECONDS = 30
 """Longer than a long poll, which takes 20 s at most."""
 
+TRIES_ONCE = Config(retries={"mode": "standard", "total_max_attempts": 1})
+"""Settings of a client that never repeats a call by itself."""
+
 _REGION_IN_HOST = re.compile(
     r"(?:^|\.)(?:sqs|sqs-fips)\.(?P<a>[a-z]+(?:-[a-z]+)+-\d)\.|^(?P<b>[a-z]+(?:-[a-z]+)+-\d)\.queue\."
 )
@@ -99,7 +102,7 @@ def sqs_sender(queue_url: str) -> "SQSClient":
 
     A retry by botocore after a lost answer would send a message twice without a trace.
     """
-    return _client(queue_url, Config(retries={"mode": "standard", "total_max_attempts": 1}))
+    return _client(queue_url, TRIES_ONCE)
 
 
 def _client(queue_url: str, config: Config) -> "SQSClient":
