@@ -20,7 +20,7 @@ _VERSION = 1
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,127}|arn:[a-z-]+:cloudformation:[A-Za-z0-9:/-]+")
 """The name of a stack, or its id."""
 
-_FIX = "`dlq use STACK` writes it anew, `dlq use --none` removes it, --stack NAME does without it"
+_FIX = "`dlq use STACK` writes a new one, `dlq use --none` removes it, --stack NAME does without it"
 
 
 @dataclass(frozen=True, slots=True)
