@@ -234,7 +234,7 @@ def test_a_broken_file_is_an_error_that_names_the_fix(
     for line in ("redrive --execute", "use", "pause"):
         assert main(line.split()) == 2
         assert capsys.readouterr().err == (
-            f"dlq: {chosen}: is no file of `dlq use`; `dlq use STACK` writes it anew, `dlq use "
+            f"dlq: {chosen}: is no file of `dlq use`; `dlq use STACK` writes a new one, `dlq use "
             "--none` removes it, --stack NAME does without it\n"
         )
     assert main(["use", "invoices"]) == 0
