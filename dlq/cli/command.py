@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 from rich_argparse import RawDescriptionRichHelpFormatter
 
 from dlq.cli import running
-from dlq.cli.terminal import AS_JSON, print_line, print_notice, while_it_is_read
+from dlq.cli.terminal import AS_JSON, print_notice, while_it_is_read
 from dlq.cli.verb import (
     BAD_INPUT,
-    DONE,
     LOCAL,
     PLACE_WORDS,
     PROGRAM,
@@ -93,32 +92,6 @@ a group of messages, from the parked queue to the main queue:
 
 _INSTALLED_DOCS = Path("share", "doc", "sqs-dlq-replay", "docs")
 """The folder in which the wheel puts the pages that help texts name, below the environment's."""
-
-
-_ABOUT_COMPLETION = """\
-Prints a script that completes verbs, options, files, the groups of the newest report of an archive
-on this machine, and the stacks that dlq status has listed. It asks nothing of AWS.
-
-  dlq completion bash > ~/.local/share/bash-completion/completions/dlq
-  dlq completion zsh > ~/.zfunc/_dlq       with fpath=(~/.zfunc $fpath) before compinit"""
-
-_SHELL_FUNCTIONS = {
-    "bash": """\
-_dlq_candidates() {
-  compgen -W "$(command dlq --candidates "$1" "${COMP_WORDS[@]}" 2>/dev/null)" -- "$2"
-}
-_dlq_groups() { _dlq_candidates groups "$1"; }
-_dlq_stacks() { _dlq_candidates stacks "$1"; }""",
-    "zsh": """\
-_dlq_candidates() {
-  local -a candidates
-  candidates=(${(f)"$(command dlq --candidates $1 "${words[@]}" 2>/dev/null)"})
-  compadd -a candidates
-}
-_dlq_groups() { _dlq_candidates groups }
-_dlq_stacks() { _dlq_candidates stacks }""",
-}
-"""Functions of a completion script, by shell; see ``candidates``."""
 
 
 class _HelpFormatter(RawDescriptionRichHelpFormatter):
@@ -243,11 +216,11 @@ def _run_verb(
 
     parser, verb = _parser_of(name, words)
     values = vars(parser.parse_args(words))
-    if name in _OF_THIS_USER:
-        pass
-    elif name in _OWN:
+    if name == "completion":
+        values["parser"] = _overview(has_arguments=True)
+    elif name in _OWN and name not in _OF_THIS_USER:
         values |= {"stack": stack, "session": make_session()}
-    else:
+    elif name in running.VERBS:
         for option in _PLACE:
             values.pop(option, None)
     return running.Command.of(name, verb, values).run()
@@ -259,8 +232,6 @@ def load(name: str) -> Verb:
         from dlq.cli.verbs.trigger import VERBS
 
         return VERBS[name]
-    if name == "completion":
-        return _COMPLETION
     return running.load(name)
 
 
@@ -289,57 +260,15 @@ def _overview(*, has_arguments: bool = False) -> argparse.ArgumentParser:
     # The groups above show the verbs. shtab completes only what has a help text.
     shown = "what to do" if has_arguments else argparse.SUPPRESS
     verbs = parser.add_subparsers(metavar="VERB", required=True, help=shown)
+    if has_arguments:
+        from dlq.cli.verbs.completion import complete_values
+
     for name, entry in ALL_VERBS.items():
         verb_parser = verbs.add_parser(name, description=entry.line, help=entry.line)
         if has_arguments:
             _fill(verb_parser, name, ())
-            _complete_values(verb_parser)
+            complete_values(verb_parser)
     return parser
-
-
-def _complete_values(parser: argparse.ArgumentParser) -> None:
-    """Let the values of a verb's arguments be completed."""
-    import shtab
-
-    groups = dict.fromkeys(_SHELL_FUNCTIONS, "_dlq_groups")
-    stacks = dict.fromkeys(_SHELL_FUNCTIONS, "_dlq_stacks")
-    kinds = {
-        "group_id": groups,
-        "group": groups,
-        # Of show, whose other ids are too many.
-        "message_id": groups,
-        "stack": stacks,
-        "archive": shtab.DIRECTORY,
-        "out": shtab.FILE,
-        "plan": shtab.FILE,
-        "policy": shtab.FILE,
-        "edit": shtab.FILE,
-    }
-    for action in parser._actions:  # noqa: SLF001 - argparse has no other list
-        if action.dest in kinds:
-            action.complete = kinds[action.dest]  # type: ignore[attr-defined]
-
-
-def _add_shell(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=tuple(_SHELL_FUNCTIONS), help="the shell")
-
-
-def _print_completion(options: argparse.Namespace) -> int:
-    import shtab
-
-    parser = _overview(has_arguments=True)
-    preamble = _SHELL_FUNCTIONS[options.shell]
-    print_line(shtab.complete(parser, shell=options.shell, preamble=preamble))
-    return DONE
-
-
-_COMPLETION = Verb(
-    about=_ABOUT_COMPLETION,
-    add_arguments=_add_shell,
-    make_options=argparse.Namespace,
-    run=_print_completion,
-    has_json=False,
-)
 
 
 def _rows_of(section: Section) -> Iterator[str]:
