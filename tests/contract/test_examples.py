@@ -48,8 +48,15 @@ def blocks(text: str, language: str) -> list[str]:
 # --- Installation
 
 
-@pytest.mark.parametrize("page", [INSTALL, README], ids=["install.md", "README.md"])
-def test_the_command_that_deploys_gives_values_that_the_template_takes(page: str) -> None:
+@pytest.mark.parametrize(
+    ("page", "folder"),
+    # One is for readers with a checkout, the other for those with the files of a release.
+    [(INSTALL, "./"), (README, "./dist/")],
+    ids=["install.md", "README.md"],
+)
+def test_the_command_that_deploys_gives_values_that_the_template_takes(
+    page: str, folder: str
+) -> None:
     command = next(block for block in blocks(page, "sh") if "deploy" in block)
     words = command.replace("\\\n", " ").partition("--parameter-overrides")[2].split()
 
@@ -57,7 +64,7 @@ def test_the_command_that_deploys_gives_values_that_the_template_takes(page: str
     assert stack.broken_rules == []
     assert not stack.of_type("AWS::SQS::Queue").keys() & {"MainQueue", "DeadLetterQueue"}
     assert {"ArchiveUri", "SparkJobName", "AlarmTopicArn"} <= stack.outputs.keys()
-    assert f"./dist/sqs_dlq_replay-{__version__}-py3-none-any.whl" in page
+    assert f" {folder}sqs_dlq_replay-{__version__}-py3-none-any.whl" in page
 
 
 def test_other_tools_give_parameters_of_the_template_and_read_its_outputs() -> None:
