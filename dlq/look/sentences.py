@@ -1,7 +1,7 @@
 """What a look says before and after it, and the commands that follow. Pure."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from dlq.explain.findings import Findings, in_rows
 from dlq.figures import counted, second
@@ -138,23 +138,31 @@ def _end(received: Received, facts: QueueFacts) -> Iterator[str]:
             )
 
 
-def next_steps(facts: QueueFacts, received: Received, findings: Findings) -> Iterator[str]:
+def next_steps(
+    facts: QueueFacts,
+    received: Received,
+    findings: Findings,
+    place_words: Sequence[str] = (),
+) -> Iterator[str]:
     """Yield the commands that put the messages back; SQS's own where that is enough.
 
     It is enough where all failed in the same way, and where nothing is hidden: SQS moves only what
-    is visible.
+    is visible. *place_words* are the options for Region and profile that the look was given.
     """
     queue = facts.queue
     rows = in_rows(findings.groups, findings.similar)
     is_one_failure = len(rows) == 1 and received.end in {End.EMPTY, End.LIMIT}
     if facts.sources and is_one_failure and not received.hidden:
-        command = ["aws", "sqs", "start-message-move-task", "--source-arn", queue.arn]
+        command = ["aws", "sqs", "start-message-move-task", "--source-arn", queue.arn, *place_words]
         yield "next, once it is fixed: SQS itself puts all of them back, at once, with no record"
         yield f"  {shlex.join(command)}"
         yield "or archive them, then put back some of them, step by step:"
     else:
         yield "next: archive them, then put back group by group, with a record:"
-    archive = "--archive ./dead-letters"
-    destination = f"--main-queue-url {facts.sources[0]}" if facts.sources else "--to-queue-url URL"
-    yield f"  dlq collect {queue.url} {archive}"
-    yield f"  dlq redrive {archive} {destination} --group GROUP"
+
+    archive = ["--archive", "./dead-letters", *place_words]
+    destination = ["--to-queue-url", "URL"]
+    if facts.sources:
+        destination = ["--main-queue-url", facts.sources[0]]
+    yield f"  {shlex.join(['dlq', 'collect', queue.url, *archive])}"
+    yield f"  {shlex.join(['dlq', 'redrive', *archive, *destination, '--group', 'GROUP'])}"

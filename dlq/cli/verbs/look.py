@@ -3,7 +3,7 @@
 import argparse
 import sys
 import webbrowser
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from shutil import get_terminal_size
@@ -11,7 +11,7 @@ from shutil import get_terminal_size
 from dlq.aws.clients import find_queue
 from dlq.cli.arguments import add_shared, whole_number
 from dlq.cli.terminal import AS_JSON, print_answer, print_line, print_parts
-from dlq.cli.verb import BAD_INPUT, DONE, INTERRUPTED, Verb, progress_here
+from dlq.cli.verb import BAD_INPUT, DONE, INTERRUPTED, PLACE_WORDS, Verb, progress_here
 from dlq.cli.verbs.collect import title_and_difference
 from dlq.errors import InputError
 from dlq.explain.analyze import AnalysisRequest
@@ -190,7 +190,7 @@ def _fields(facts: QueueFacts, received: Received, findings: Findings | None) ->
         "received": asdict(received),
         "logs": findings.logs if findings else "",
         "groups": list(map(asdict, groups)),
-        "next": list(next_steps(facts, received, findings)) if findings else [],
+        "next": list(_next_steps(facts, received, findings)) if findings else [],
     }
 
 
@@ -210,8 +210,12 @@ def _print(facts: QueueFacts, received: Received, findings: Findings | None) -> 
         more = counted(len(rows) - _GROUPS, "smaller group")
         print_line(f"… and {more} with {counted(rest, 'message')}; --out or --json has all")
     print_line("")
-    for line in next_steps(facts, received, findings):
+    for line in _next_steps(facts, received, findings):
         print_line(line)
+
+
+def _next_steps(facts: QueueFacts, received: Received, findings: Findings) -> Iterator[str]:
+    return next_steps(facts, received, findings, PLACE_WORDS.get())
 
 
 def _print_group(group: GroupFinding) -> None:

@@ -140,6 +140,17 @@ def test_native_redrive_is_proposed_only_where_it_is_enough(
     assert f"dlq collect {URL}orders-dlq --archive ./dead-letters" in steps
 
 
+def test_commands_keep_the_region_and_the_profile_of_the_look() -> None:
+    facts = QueueFacts(queue(), sources=(MAIN,))
+    seen = some_findings(a_group())
+
+    steps = list(next_steps(facts, RECEIVED, seen, ("--profile", "on call")))
+
+    commands = [line for line in steps if line.startswith("  ")]
+    assert len(commands) == 3
+    assert all("--profile 'on call'" in command for command in commands)
+
+
 @pytest.mark.parametrize(
     ("max_receive_count", "receives_allowed", "is_refused"),
     [
