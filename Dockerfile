@@ -21,8 +21,8 @@ FROM python:3.13.7-slim-bookworm@sha256:adafcc17694d715c905b4c7bebd96907a1fd5cf1
 # The folder of a user that --user names is this one, too: boto3 reads ~/.aws.
 ENV PATH=/opt/dlq/bin:$PATH HOME=/home/dlq PYTHONDONTWRITEBYTECODE=1
 COPY --from=build /opt/dlq /opt/dlq
-# Nothing in the image is written: files go to /tmp and to what is mounted on /work.
-RUN mkdir --mode=0755 /home/dlq /work && chown 65532:65532 /work
-WORKDIR /work
+# Nothing in the image is written: files go to /tmp and to what is mounted on /letters.
+RUN mkdir --mode=0755 /home/dlq /letters && chown 65532:65532 /letters
+WORKDIR /letters
 USER 65532:65532
 ENTRYPOINT ["dlq"]

@@ -61,7 +61,7 @@ def run(
 
 
 def test_it_runs_as_nobody_in_particular_and_writes_nothing(image: str) -> None:
-    answer = run(image, "-c", "id -u; touch /work/file || true", options=("--entrypoint", "sh"))
+    answer = run(image, "-c", "id -u; touch /letters/file || true", options=("--entrypoint", "sh"))
 
     assert answer.stdout == "65532\n"
     assert "Read-only file system" in answer.stderr
@@ -89,7 +89,7 @@ def test_messages_are_seen_and_archived_in_a_folder_of_the_user(
     tmp_path.chmod(0o777)
 
     look = run(image, "look", "orders-dlq", "--json")
-    user = ("--user", "1234:1234", "--volume", f"{tmp_path}:/work")
+    user = ("--user", "1234:1234", "--volume", f"{tmp_path}:/letters")
     collected = run(image, "collect", "orders-dlq", "--archive", "./letters", options=user)
 
     assert look.returncode == 0, look.stderr
