@@ -210,6 +210,22 @@ def slow_server() -> Any:
         yield server
 
 
+def test_refused_receive_is_an_error_and_leaves_no_report(
+    slow_server: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", slow_server.url)
+    client = boto3.client("sqs", endpoint_url=slow_server.url, region_name=os.environ["AWS_REGION"])
+    url = client.create_queue(QueueName="orders-dlq")["QueueUrl"]
+    slow_server.front.faults.add(Fault(Effect.REFUSE, "ReceiveMessage", code="AccessDenied"))
+
+    assert dlq(["look", url, "--out", str(tmp_path / "look")]) == BAD_INPUT
+
+    error = capsys.readouterr().err
+    assert "AccessDenied" in error
+    assert "nothing was received" in error
+    assert list((tmp_path / "look").iterdir()) == []
+
+
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, INTERRUPTED), (signal.SIGKILL, -9)])
 def test_interrupted_look_gives_back_and_a_killed_one_leaves_a_time_out(
     slow_server: RunningServer, sent: signal.Signals, code: int

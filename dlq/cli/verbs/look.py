@@ -11,7 +11,7 @@ from shutil import get_terminal_size
 from dlq.aws.clients import find_queue
 from dlq.cli.arguments import add_shared, whole_number
 from dlq.cli.terminal import AS_JSON, print_answer, print_line, print_parts
-from dlq.cli.verb import BAD_INPUT, DONE, INTERRUPTED, PLACE_WORDS, Verb, progress_here
+from dlq.cli.verb import DONE, INTERRUPTED, PLACE_WORDS, Verb, progress_here
 from dlq.cli.verbs.collect import title_and_difference
 from dlq.errors import InputError
 from dlq.explain.analyze import AnalysisRequest
@@ -95,31 +95,35 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     request = _request(options)
-    folder = _folder(options.out) if options.out else None
-    if options.open and folder is None:
+    if options.open and not options.out:
         raise InputError("--open: there is no report to open; give --out FOLDER, too")
 
     queue = find_queue(_queue_name(options))
     require_receives(queue, options.receives_allowed)
+    folder = _folder(options.out) if options.out else None
     facts = queue_facts(queue, client_beside(queue))
     _print_lines(before(facts, options.limit))
 
     progress = progress_here()
     received, rows = receive_and_give_back(queue, options.limit, progress=progress)
+    if received.end is End.ERROR and not rows:
+        raise InputError(f"{received.error}; nothing was received")
     _print_lines(after(received, facts))
     if received.end is End.INTERRUPTED:
+        print_answer(_fields(facts, received, None), lambda: None)
         return INTERRUPTED
 
     explained = explain(queue, rows, request, progress=progress) if rows else None
+    findings = explained.findings if explained else None
     if folder and explained:
         _write(folder, explained)
-    findings = explained.findings if explained else None
     print_answer(_fields(facts, received, findings), lambda: _print(facts, received, findings))
+
     if folder and explained:
         _print_lines([f"report: {folder / _REPORT}"])
         if options.open:
             webbrowser.open((folder / _REPORT).resolve().as_uri())
-    return BAD_INPUT if received.end is End.ERROR and not rows else DONE
+    return DONE
 
 
 def _request(options: argparse.Namespace) -> AnalysisRequest:
