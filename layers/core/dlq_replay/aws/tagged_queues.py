@@ -1,0 +1,51 @@
+"""The queues of this account and Region that carry a tag. An adapter.
+
+A queue joins a stack by the tag ``dlq-replay``, whose value is the stack's parameter ``QueueTag``;
+dead-letter queues and their sources carry it alike. SQS sees a new tag only some minutes later.
+"""
+
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from dlq_replay.aws.sqs import describe
+from dlq_replay.errors import QueueError
+from dlq_replay.wire.addresses import QueueAddress, is_queue_name
+
+TAG_KEY = "dlq-replay"
+
+_PAGE_RESOURCES = 100
+"""The most that GetResources takes. A page may have fewer, or none, and yet not be the last."""
+
+
+def list_tagged_queues(client: Any, tag: str) -> frozenset[QueueAddress]:  # noqa: ANN401 - boto3's
+    """Return the queues whose tag ``dlq-replay`` is *tag*; *client* is of the tagging API.
+
+    The list may name a queue that was deleted a moment ago, and miss one that was just tagged.
+
+    Raises:
+        QueueError: a page was refused or not answered. A part of the list is never returned.
+    """
+    queues = set[QueueAddress]()
+    request: dict[str, Any] = {
+        "ResourceTypeFilters": ["sqs"],
+        "TagFilters": [{"Key": TAG_KEY, "Values": [tag]}],
+        "ResourcesPerPage": _PAGE_RESOURCES,
+    }
+    while True:
+        try:
+            answer = client.get_resources(**request)
+        except (ClientError, BotoCoreError) as error:
+            raise QueueError(
+                f"the queues with the tag {TAG_KEY}={tag}: {describe(error)}"
+            ) from error
+
+        for resource in answer["ResourceTagMappingList"]:
+            queue = QueueAddress.from_arn(resource["ResourceARN"])
+            if is_queue_name(queue.name):
+                queues.add(queue)
+
+        token = answer.get("PaginationToken")
+        if not token:
+            return frozenset(queues)
+        request["PaginationToken"] = token

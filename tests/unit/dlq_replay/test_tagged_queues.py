@@ -1,0 +1,53 @@
+"""The list of queues that carry a stack's tag: whole, or an error."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from dlq_replay.aws.tagged_queues import list_tagged_queues
+from dlq_replay.errors import QueueError
+from dlq_replay.wire.addresses import QueueAddress
+
+ARN = "arn:aws:sqs:us-east-1:123456789012:"
+
+
+class TagClient:
+    """Answers the pages in turn, and notes what it was asked; raises a page that is an error."""
+
+    def __init__(self, pages: Sequence[Sequence[str] | Exception]) -> None:
+        self.pages = pages
+        self.requests: list[dict[str, Any]] = []
+
+    def get_resources(self, **request: Any) -> dict[str, Any]:
+        number = int(request.get("PaginationToken", "0"))
+        self.requests.append(request)
+        page = self.pages[number]
+        if isinstance(page, Exception):
+            raise page
+        is_last = number + 1 == len(self.pages)
+        return {
+            "ResourceTagMappingList": [{"ResourceARN": ARN + name} for name in page],
+            "PaginationToken": "" if is_last else str(number + 1),
+        }
+
+
+def test_every_page_is_read_until_the_token_is_empty() -> None:
+    """A page without a queue is not the last one."""
+    client = TagClient([["orders"], [], ["orders-dlq.fifo"]])
+    account = "123456789012"
+    assert list_tagged_queues(client, "payments") == {
+        QueueAddress(account, "orders"),
+        QueueAddress(account, "orders-dlq.fifo"),
+    }
+    first = client.requests[0]
+    assert first["TagFilters"] == [{"Key": "dlq-replay", "Values": ["payments"]}]
+    assert first["ResourceTypeFilters"] == ["sqs"]
+
+
+def test_a_list_of_which_a_page_is_refused_is_no_list() -> None:
+    denied = {"Error": {"Code": "AccessDeniedException", "Message": "no"}}
+    client = TagClient([["orders"], ClientError(denied, "GetResources")])
+    with pytest.raises(QueueError, match="dlq-replay=payments: AccessDeniedException: no"):
+        list_tagged_queues(client, "payments")
