@@ -47,7 +47,9 @@ def test_every_page_is_read_until_the_token_is_empty() -> None:
 
 
 def test_a_list_of_which_a_page_is_refused_is_no_list() -> None:
-    denied = {"Error": {"Code": "AccessDeniedException", "Message": "no"}}
-    client = TagClient([["orders"], ClientError(denied, "GetResources")])
+    denied = ClientError(
+        {"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "GetResources"
+    )
+    client = TagClient([["orders"], denied])
     with pytest.raises(QueueError, match="dlq-replay=payments: AccessDeniedException: no"):
         list_tagged_queues(client, "payments")
