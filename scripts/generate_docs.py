@@ -196,7 +196,7 @@ def costs() -> Lines:
     watched = watched_metrics()
     alarms = watched * ALARM_METRIC
     free = (watched - FREE_ALARM_METRICS) * ALARM_METRIC
-    metrics = len(Metric) + len(ParkReason)
+    metrics = len(set(Metric) - {Metric.STUCK_QUEUES}) + len(ParkReason)
     reads = metrics_read()
 
     batched = million_replays(messages_per_request=10, messages_per_event=100)

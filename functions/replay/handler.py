@@ -30,7 +30,13 @@ from dlq_replay.aws.returns_table import ReturnsTable
 from dlq_replay.aws.sqs import SqsQueue, client_config, without_recursion_header
 from dlq_replay.errors import MalformedEventError, QueueError, SettingsError
 from dlq_replay.replaying.breaker_worker import BreakerWorker
-from dlq_replay.replaying.measures import SERVICE, measure_batch, measure_dlq, publish
+from dlq_replay.replaying.measures import (
+    MAIN_QUEUE_DIMENSION,
+    SERVICE,
+    measure_batch,
+    measure_dlq,
+    publish,
+)
 from dlq_replay.replaying.replay import BatchOutcome, Replayer
 from dlq_replay.replaying.returns import ReturnsCounter
 from dlq_replay.retry import awake_seconds
@@ -346,4 +352,4 @@ def _count(replayer: Replayer, batch: BatchOutcome) -> None:
     dlq_measures = measure_dlq(batch, measures.values(), now_seconds, retention_seconds)
     measures[main_queue] |= dlq_measures
     for queue, measured in measures.items():
-        publish(measured, queue.name, now_seconds)
+        publish(measured, MAIN_QUEUE_DIMENSION, queue.name, now_seconds)

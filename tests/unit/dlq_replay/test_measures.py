@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from dlq_replay.replaying.breaker_worker import BreakerReport
-from dlq_replay.replaying.measures import NAMESPACE, Measured, measure_batch, measure_dlq, publish
+from dlq_replay.replaying.measures import (
+    MAIN_QUEUE_DIMENSION,
+    NAMESPACE,
+    QUEUE_TAG_DIMENSION,
+    Measured,
+    measure_batch,
+    measure_dlq,
+    publish,
+)
 from dlq_replay.replaying.replay import BatchOutcome
 from dlq_replay.rules.batch_plan import Failed, PlannedRecord, RecordDecision, Wait
 from dlq_replay.rules.decision import Hold, Park, ParkReason, Replay
@@ -173,8 +181,18 @@ DIMENSIONS = {"MainQueue": "orders", "service": "sqs-dlq-replay"}
 
 def lines_of(measured: Measured) -> list[dict[str, Any]]:
     with redirect_stdout(StringIO()) as printed:
-        publish(measured, "orders", NOW)
+        publish(measured, MAIN_QUEUE_DIMENSION, "orders", NOW)
     return [json.loads(line) for line in printed.getvalue().splitlines()]
+
+
+def test_a_line_of_a_fleet_has_the_value_of_its_tag() -> None:
+    with redirect_stdout(StringIO()) as printed:
+        publish({"StuckQueues": [3]}, QUEUE_TAG_DIMENSION, "shop", NOW)
+
+    line = json.loads(printed.getvalue())
+    [directive] = line["_aws"]["CloudWatchMetrics"]
+    assert directive["Dimensions"] == [["QueueTag", "service"]]
+    assert (line["QueueTag"], line["service"]) == ("shop", "sqs-dlq-replay")
 
 
 def test_a_line_names_what_it_measures() -> None:

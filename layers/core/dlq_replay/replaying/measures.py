@@ -22,15 +22,17 @@ from dlq_replay.wire.message import Message, SendEntry
 SERVICE = "sqs-dlq-replay"
 NAMESPACE = "DlqReplay"
 MAIN_QUEUE_DIMENSION = "MainQueue"
+QUEUE_TAG_DIMENSION = "QueueTag"
 SERVICE_DIMENSION = "service"
-"""Every metric has both dimensions: the name of the main queue, and ``sqs-dlq-replay``."""
+"""Every metric has two dimensions: ``service`` is ``sqs-dlq-replay``; the other is the name of the
+main queue, or, for all queues of a fleet together, the value of their tag."""
 
 VALUES_PER_LINE = 100
 """EMF's limit for one metric in one line. Further values go into further lines."""
 
 
 class Metric(StrEnum):
-    """The metrics of the replay function, then of the Spark job, then of the daily notice."""
+    """The metrics of the replay function, the Spark job, the daily notice, and a fleet's sweep."""
 
     REPLAYED = "Replayed"
     PARKED = "Parked"
@@ -52,6 +54,8 @@ class Metric(StrEnum):
     # ---
     LAST_RUN_AGE_SECONDS = "LastRunAgeSeconds"
     OLDEST_PARKED_SECONDS = "OldestParkedSeconds"
+    # ---
+    STUCK_QUEUES = "StuckQueues"
 
 
 Measured = dict[str, Sequence[int]]
@@ -192,12 +196,18 @@ def unit_of(name: str) -> Literal["Seconds", "Count"]:
     return "Seconds" if name.endswith("Seconds") else "Count"
 
 
-def publish(measured: Measured, main_queue: str, now_seconds: float) -> None:
-    """Print the values of a main queue; Lambda hands standard output to CloudWatch.
+def publish(measured: Measured, dimension: str, value: str, now_seconds: float) -> None:
+    """Print the values of one dimension; Lambda hands standard output to CloudWatch.
 
     That is one line of JSON if no metric has more than 100 values.
+
+    Args:
+        measured: the values.
+        dimension: ``MAIN_QUEUE_DIMENSION`` or ``QUEUE_TAG_DIMENSION``.
+        value: the name of the main queue, or the value of the tag.
+        now_seconds: the time of the values.
     """
-    dimensions = {MAIN_QUEUE_DIMENSION: main_queue, SERVICE_DIMENSION: SERVICE}
+    dimensions = {dimension: value, SERVICE_DIMENSION: SERVICE}
     most_values = max(map(len, measured.values()), default=0)
     for start in range(0, most_values, VALUES_PER_LINE):
         part: Measured = {}
