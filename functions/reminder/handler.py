@@ -20,7 +20,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from dlq_replay.aws.answers import with_checked_answers
-from dlq_replay.replaying.measures import MAIN_QUEUE_DIMENSION, Metric, publish
+from dlq_replay.replaying.measures import MAIN_QUEUE_DIMENSION, Measured, Metric, publish
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
@@ -264,7 +264,7 @@ def _query(number: int, metric: str, queue: str) -> "MetricDataQueryTypeDef":
 
 
 def _print_metric(metric: Metric, age: timedelta) -> None:
-    measured = {metric: [max(0, int(age.total_seconds()))]}
+    measured: Measured = {metric: [max(0, int(age.total_seconds()))]}
     now_seconds = datetime.now(UTC).timestamp()
     publish(measured, MAIN_QUEUE_DIMENSION, os.environ["MAIN_QUEUE_NAME"], now_seconds)
 
