@@ -16,6 +16,7 @@ from dlq.cli.verb import DONE, STACK_VARIABLE, Verb
 from dlq.errors import InputError
 from dlq.stack.user_files import keep_stack_names
 from dlq_replay.aws.sqs import describe
+from dlq_replay.aws.tagged_queues import TAG_KEY
 from dlq_replay.wire.addresses import QueueAddress
 
 if TYPE_CHECKING:
@@ -32,19 +33,27 @@ class StackValues:
     Options of verbs take their value from the field of the same name.
 
     Attributes:
+        main_queue_url: None in a fleet, which has members in place of queues of its own.
+        dlq_url: None in a fleet.
+        parked_queue_url: of a fleet, the standard parked queue.
         archive: None if the stack has no Spark job, and so no archive.
         failure_table: None if consumers record no failures.
         spark_job: name of the AWS Glue job; None without one.
         replay_enabled: the parameter ``ReplayEnabled``.
         main_retention_seconds: the parameter ``MessageRetentionPeriod``.
         log_groups: names of the log groups in the parameter ``ConsumerLogGroupArns``.
+        queue_tag: of a fleet, the value of the tag ``dlq-replay`` that its members carry; else
+            None.
+        fifo_parked_queue_url: of a fleet with FIFO members; else None.
+        sweep_function_arn: of a fleet that reads its members by schedule; else None.
+        sweep_rule: the name of the rule with that schedule; None without one.
     """
 
     stack: str
     status: str
     function_arn: str
-    main_queue_url: str
-    dlq_url: str
+    main_queue_url: str | None
+    dlq_url: str | None
     parked_queue_url: str
     archive: str | None
     failure_table: str | None
@@ -53,6 +62,26 @@ class StackValues:
     main_retention_seconds: int
     pointer_bucket: str | None = None
     log_groups: tuple[str, ...] = ()
+    queue_tag: str | None = None
+    fifo_parked_queue_url: str | None = None
+    sweep_function_arn: str | None = None
+    sweep_rule: str | None = None
+
+    def require_one_main_queue(self) -> str:
+        """Return the URL of the main queue. Raises InputError if the stack is a fleet."""
+        if self.main_queue_url is None:
+            raise InputError(
+                f"stack {self.stack}: has no main queue, because it is a fleet: its queues are "
+                f"those with the tag {TAG_KEY}={self.queue_tag}; give a stack of one main queue"
+            )
+        return self.main_queue_url
+
+    @property
+    def queues_in_words(self) -> str:
+        """The name of its main queue, or that it is a fleet, with the tag of its members."""
+        if self.main_queue_url is None:
+            return f"fleet {TAG_KEY}={self.queue_tag}"
+        return self.main_queue_url.rpartition("/")[2]
 
     def require_archive(self) -> str:
         """Return the archive. Raises InputError if there is none."""
@@ -102,8 +131,9 @@ def read_stack(session: "Session", stack: str) -> StackValues:
     """
     hint = "check name, Region and credentials; dlq status --stack '' lists the installations"
     with aws_errors(f"stack {stack}", hint):
-        answer = session.client("cloudformation").describe_stacks(StackName=stack)
-        values = _values(answer["Stacks"][0])
+        client = clients_of(session)
+        answer = client("cloudformation").describe_stacks(StackName=stack)
+        values = _values(answer["Stacks"][0], client)
     if values is None:
         raise InputError(
             f"stack {stack}: has no output {_FUNCTION}, so it is not an installation of this "
@@ -121,9 +151,12 @@ def list_installations(session: "Session") -> int:
     """
     installations: list[StackValues] = []
     with aws_errors("the stacks cannot be listed"):
-        paginator = session.client("cloudformation").get_paginator("describe_stacks")
-        for page in paginator.paginate():
-            installations += filter(None, map(_values, page["Stacks"]))
+        client = clients_of(session)
+        for page in client("cloudformation").get_paginator("describe_stacks").paginate():
+            for stack in page["Stacks"]:
+                values = _values(stack, client)
+                if values is not None:
+                    installations.append(values)
     installations.sort(key=lambda installation: installation.stack)
     keep_stack_names(os.environ, [installation.stack for installation in installations])
 
@@ -143,7 +176,7 @@ def list_installations(session: "Session") -> int:
 def _shown_row(installation: StackValues) -> tuple[str, str, str, str]:
     return (
         installation.stack,
-        installation.main_queue_url.rpartition("/")[2],
+        installation.queues_in_words,
         installation.archive or "none",
         installation.status.lower().replace("_", " "),
     )
@@ -159,8 +192,11 @@ def required(stack: str | None) -> str:
     return stack
 
 
-def _values(stack: "StackTypeDef") -> StackValues | None:
-    """Return the values of a stack; None if it is not an installation."""
+def _values(stack: "StackTypeDef", client: Callable[[str], Any]) -> StackValues | None:
+    """Return the values of a stack; None if it is not an installation.
+
+    *client* makes the clients of the stack's Region.
+    """
     outputs: dict[str, str] = {}
     for output in stack.get("Outputs", []):
         outputs[output["OutputKey"]] = output["OutputValue"]
@@ -171,18 +207,22 @@ def _values(stack: "StackTypeDef") -> StackValues | None:
     for parameter in stack.get("Parameters", []):
         parameters[parameter["ParameterKey"]] = parameter["ParameterValue"]
 
-    # The three queues are in one Region.
-    main_queue_url = outputs["MainQueueUrl"]
-    dlq = QueueAddress.from_arn(outputs["DeadLetterQueueArn"])
-    parked_queue = QueueAddress.from_arn(outputs["ParkedQueueArn"])
+    # All queues are in one Region.
+    main_queue_url = None if "QueueTag" in outputs else outputs["MainQueueUrl"]
+    sqs_url = main_queue_url or f"{client('sqs').meta.endpoint_url}/account/queue"
+    urls: dict[str, str] = {}
+    for name in ("DeadLetterQueueArn", "ParkedQueueArn", "FifoParkedQueueArn"):
+        if name in outputs:
+            urls[name] = QueueAddress.from_arn(outputs[name]).url_beside(sqs_url)
+
     log_group_arns = filter(None, parameters.get("ConsumerLogGroupArns", "").split(","))
     return StackValues(
         stack=stack["StackName"],
         status=stack["StackStatus"],
         function_arn=outputs[_FUNCTION],
         main_queue_url=main_queue_url,
-        dlq_url=dlq.url_beside(main_queue_url),
-        parked_queue_url=parked_queue.url_beside(main_queue_url),
+        dlq_url=urls.get("DeadLetterQueueArn"),
+        parked_queue_url=urls["ParkedQueueArn"],
         archive=outputs.get("ArchiveUri"),
         failure_table=outputs.get("FailureTableName"),
         spark_job=outputs.get("SparkJobName"),
@@ -190,6 +230,10 @@ def _values(stack: "StackTypeDef") -> StackValues | None:
         main_retention_seconds=int(parameters.get("MessageRetentionPeriod", 345_600)),
         pointer_bucket=parameters.get("PointerBucketName") or None,
         log_groups=tuple(map(_log_group_name, log_group_arns)),
+        queue_tag=outputs.get("QueueTag"),
+        fifo_parked_queue_url=urls.get("FifoParkedQueueArn"),
+        sweep_function_arn=outputs.get("SweepFunctionArn"),
+        sweep_rule=outputs.get("SweepRuleName"),
     )
 
 

@@ -38,9 +38,11 @@ def survey(session: "Session", stack: str) -> Installation:
     """Gather the facts of an installation; ``unknown`` names those that AWS refuses.
 
     Raises:
-        InputError: the stack, its function, its settings or one of its queues cannot be read.
+        InputError: the stack, its function, its settings or one of its queues cannot be read; or it
+            is a fleet.
     """
     values = read_stack(session, stack)
+    values.require_one_main_queue()
     function = values.function_arn
     client = clients_of(session)
     configuration, settings = read_function(client, function)

@@ -28,6 +28,7 @@ from dlq.cli.verbs.console import VERB as CONSOLE
 from dlq.cli.verbs.console import console_of
 from dlq.cli.verbs.trigger import ResumedQueue, pause, resume
 from dlq.errors import ArchiveError, InputError
+from dlq.stack.outputs import read_stack
 from dlq.stack.user_files import kept_stack_names
 from dlq_replay.aws.breaker_table import DynamoDbBreaker
 from dlq_replay.rules.breaker import Update
@@ -39,9 +40,12 @@ from tests.support.failure_table import create_failure_table
 from tests.support.glue_run import run_on_glue
 from tests.support.golden import assert_stored
 from tests.support.installation import (
+    FLEET,
+    QUEUE_TAG,
     REGION,
     arn,
     client,
+    fleet_outputs,
     make_consumer,
     make_installation,
     make_queue,
@@ -333,6 +337,42 @@ def test_installations_are_listed(
     assert [stack["spark_job"] for stack in answer["stacks"]] == [None, "redrive"]
     assert run("groups", "--stack", "no-job") == 2
     assert "deploy it with CreateSparkJob=true, or give --archive" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("endpoint")
+def test_a_fleet_has_a_tag_in_place_of_queues_of_its_own(capsys: Capture) -> None:
+    make_stack(FLEET, **fleet_outputs(FifoParkedQueueArn=arn("parked.fifo")))
+
+    values = read_stack(session_answering({}), FLEET)
+    parked = values.parked_queue_url
+    assert parked.endswith("/123456789012/parked")
+    assert parked.startswith(os.environ["AWS_ENDPOINT_URL"])
+    assert values.fifo_parked_queue_url == f"{parked}.fifo"
+    assert (values.main_queue_url, values.dlq_url, values.queue_tag) == (None, None, QUEUE_TAG)
+    assert (values.sweep_rule, values.function_arn[-7:]) == ("sweep-rule", ":replay")
+
+    assert run("status", "--stack", "") == 0
+    _, row, *_ = capsys.readouterr().out.splitlines()
+    assert row.split()[:4] == [
+        FLEET,
+        "fleet",
+        f"dlq-replay={QUEUE_TAG}",
+        "s3://dead-letters/archive",
+    ]
+    assert run("status", "--stack", "", "--json") == 0
+    (listed,) = json.loads(capsys.readouterr().out)["stacks"]
+    assert (listed["queue_tag"], listed["main_queue_url"]) == (QUEUE_TAG, None)
+
+
+@pytest.mark.usefixtures("endpoint")
+def test_a_check_of_one_main_queue_says_what_a_fleet_has_in_its_place(capsys: Capture) -> None:
+    make_stack(FLEET, **fleet_outputs())
+
+    assert run("doctor", "--stack", FLEET) == 2
+    assert (
+        f"stack {FLEET}: has no main queue, because it is a fleet: its queues are those with the "
+        f"tag dlq-replay={QUEUE_TAG}"
+    ) in capsys.readouterr().err
 
 
 def test_the_environment_names_the_archive_of_a_stack_without_one(

@@ -96,6 +96,25 @@ def make_installation(*others: str) -> str:
     return STACK
 
 
+FLEET = "fleet-stack"
+QUEUE_TAG = "shop"
+"""The name of a fleet's stack, and the value of the tag of its members."""
+
+
+def fleet_outputs(**more: str) -> dict[str, str]:
+    """Return the outputs of a fleet's stack whose members are read by schedule."""
+    function = f"arn:aws:lambda:{REGION}:123456789012:function"
+    return {
+        "QueueTag": QUEUE_TAG,
+        "ReplayFunctionArn": f"{function}:replay",
+        "SweepFunctionArn": f"{function}:sweep",
+        "SweepRuleName": "sweep-rule",
+        "ParkedQueueArn": arn("parked"),
+        "ArchiveUri": "s3://dead-letters/archive",
+        **more,
+    }
+
+
 def make_consumer(name: str, timeout_seconds: int, queue: str = "main") -> None:
     """Have a Lambda function consume the queue *of*."""
     _make_function(name, queue, timeout_seconds)

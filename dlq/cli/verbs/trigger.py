@@ -92,7 +92,7 @@ def resume(
     limits = _Limits(
         client=client,
         function=function,
-        main_queue_url=values.main_queue_url,
+        queues_in_words=values.queues_in_words,
         now_seconds=lambda: int(now_seconds()),
     )
 
@@ -165,11 +165,14 @@ class _Limits:
     """The circuit breakers of a function's main queues, as a resume changes them.
 
     Nothing here raises: what cannot be limited is replayed at once, and the fault says why.
+
+    Attributes:
+        queues_in_words: what to name where the function does not say which queues it serves.
     """
 
     client: Client
     function: str
-    main_queue_url: str
+    queues_in_words: str
     now_seconds: Callable[[], int]
 
     def begin(self, paused_at_seconds: float) -> list[ResumedQueue]:
@@ -189,11 +192,10 @@ class _Limits:
     def _change(
         self, change: Callable[[BreakerView, ReplaySettings], Update | None]
     ) -> list[ResumedQueue]:
-        name = QueueAddress.from_url(self.main_queue_url).name
         try:
             _, settings = read_function(self.client, self.function)
         except InputError as error:
-            return [ResumedQueue(name, fault=" ".join(str(error).split()))]
+            return [ResumedQueue(self.queues_in_words, fault=" ".join(str(error).split()))]
 
         queues = [settings.policy.main_queue, *settings.other_main_queue_urls]
         return [self._changed(queue, settings, change) for queue in queues]
