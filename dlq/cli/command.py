@@ -137,23 +137,47 @@ def _run(words: list[str], make_session: "Callable[[], Session]") -> int:
         return BAD_INPUT
 
     place, _ = _place_parser().parse_known_args(rest)
-    if place.stack is None and _takes_chosen_stack(name, rest):
+    is_list = _is_list(place.region) or _is_list(place.profile)
+    # The chosen stack is in one place.
+    if place.stack is None and not is_list and _takes_chosen_stack(name, rest):
         _fill_in_chosen_stack(place)
 
-    place_words: list[str] = []
-    if place.region:
-        place_words += ["--region", place.region]
-    if place.profile:
-        place_words += ["--profile", place.profile]
+    lists_stacks = name == "status" and not place.stack and _names_no_archive(rest)
+    if is_list and not lists_stacks:
+        _refuse_several_places(rest)
 
     def run() -> int:
         STACK.set(place.stack or None)
         STACK_FILE.set(place.file)
-        PLACE_WORDS.set(tuple(place_words))
+        PLACE_WORDS.set(_words_of_place(place))
+        if lists_stacks:
+            return _list_stacks(rest, place, make_session)
         with _environment(place.region, place.profile):
             return _run_verb(name, rest, place.stack or None, make_session)
 
     return copy_context().run(run)
+
+
+def _is_list(value: str | None) -> bool:
+    return value is not None and "," in value
+
+
+def _refuse_several_places(words: Sequence[str]) -> None:
+    """Raise InputError, unless *words* ask for help."""
+    if _HELP_OPTIONS.isdisjoint(words):
+        raise InputError(
+            "--region and --profile: only the list of stacks, `dlq status --stack ''`, takes more "
+            "than one; give one Region and one profile"
+        )
+
+
+def _words_of_place(place: argparse.Namespace) -> tuple[str, ...]:
+    words: tuple[str, ...] = ()
+    if place.region:
+        words += ("--region", place.region)
+    if place.profile:
+        words += ("--profile", place.profile)
+    return words
 
 
 def _takes_chosen_stack(name: str, words: Sequence[str]) -> bool:
@@ -193,13 +217,9 @@ def _fill_in_chosen_stack(place: argparse.Namespace) -> None:
 def _run_verb(
     name: str, words: list[str], stack: str | None, make_session: "Callable[[], Session]"
 ) -> int:
-    from dlq.stack.outputs import list_installations, required
+    from dlq.stack.outputs import required
 
     asks_for_help = not _HELP_OPTIONS.isdisjoint(words)
-
-    if name == "status" and not stack and _names_no_archive(words):
-        verb = replace(load(name), run=lambda _: list_installations(make_session()))
-        return running.Command(name, verb, None, as_json="--json" in words).run()
 
     if stack and name in _OF_ARCHIVE and not asks_for_help:
         # The given words come last, so their values override those of the stack.
@@ -224,6 +244,23 @@ def _run_verb(
         for option in _PLACE:
             values.pop(option, None)
     return running.Command.of(name, verb, values).run()
+
+
+def _list_stacks(
+    words: Sequence[str], place: argparse.Namespace, make_session: "Callable[[], Session]"
+) -> int:
+    """Run ``status`` without a stack: list those of each pair of Region and profile."""
+    from dlq.stack.installations import Place, list_installations
+    from dlq.stack.outputs import StackValues, read_stacks
+
+    def read(place: Place) -> tuple[str | None, list[StackValues]]:
+        with _environment(place.region, place.profile):
+            session = make_session()
+            return session.region_name, read_stacks(session)
+
+    places = Place.of_lists(place.region, place.profile)
+    verb = replace(load("status"), run=lambda _: list_installations(places, read))
+    return running.Command("status", verb, None, as_json="--json" in words).run()
 
 
 def load(name: str) -> Verb:

@@ -1,20 +1,17 @@
-"""The values that a stack's outputs give to a command's options, and the list of such stacks."""
+"""The values that a stack's outputs give to a command's options."""
 
 import argparse
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq.cli.running import add_archive
-from dlq.cli.terminal import print_answer, print_line, print_table
-from dlq.cli.verb import DONE, STACK_VARIABLE, Verb
+from dlq.cli.verb import STACK_VARIABLE, Verb
 from dlq.errors import InputError
-from dlq.stack.user_files import keep_stack_names
 from dlq_replay.aws.sqs import describe
 from dlq_replay.aws.tagged_queues import TAG_KEY
 from dlq_replay.wire.addresses import QueueAddress
@@ -143,8 +140,8 @@ def read_stack(session: "Session", stack: str) -> StackValues:
     return values
 
 
-def list_installations(session: "Session") -> int:
-    """Print the installations of the session's account and Region, by name; return the exit code.
+def read_stacks(session: "Session") -> list[StackValues]:
+    """Read the installations of the session's account and Region, by name.
 
     Raises:
         InputError: the stacks could not be listed.
@@ -157,29 +154,7 @@ def list_installations(session: "Session") -> int:
                 values = _values(stack, client)
                 if values is not None:
                     installations.append(values)
-    installations.sort(key=lambda installation: installation.stack)
-    keep_stack_names(os.environ, [installation.stack for installation in installations])
-
-    def show() -> None:
-        if not installations:
-            print_line("no installation in this account and Region (--region, --profile)")
-            return
-        headings = ("stack", "main queue", "archive", "status")
-        rows = list(map(_shown_row, installations))
-        print_table(headings, rows, spare=("status", "main queue"))
-        print_line("next: dlq use STACK, or give one of these names as --stack")
-
-    print_answer({"stacks": list(map(asdict, installations))}, show)
-    return DONE
-
-
-def _shown_row(installation: StackValues) -> tuple[str, str, str, str]:
-    return (
-        installation.stack,
-        installation.queues_in_words,
-        installation.archive or "none",
-        installation.status.lower().replace("_", " "),
-    )
+    return sorted(installations, key=lambda installation: installation.stack)
 
 
 def required(stack: str | None) -> str:

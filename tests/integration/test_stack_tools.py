@@ -790,6 +790,57 @@ def test_a_stack_is_asked_for_in_the_region_that_is_given(
     assert main(["pause", "--stack", stack, *words]) == 0
 
 
+@pytest.mark.usefixtures("elsewhere", "stack")
+def test_stacks_of_several_places_are_listed_though_one_cannot_be_read(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert main(["use", "chosen"]) == 0
+    capsys.readouterr()
+    places = ["--region", f"eu-west-1,{REGION},", "--profile", "second, nosuch"]
+    before = dict(os.environ)
+
+    assert main(["status", *places]) == 1
+    headings, *rows, hint = capsys.readouterr().out.splitlines()
+    assert headings.split()[:3] == ["Region", "profile", "stack"]
+    assert [row.split()[:3] for row in rows] == [
+        [REGION, "second", "replay-stack"],
+        ["eu-west-1", "nosuch", "cannot"],
+        [REGION, "nosuch", "cannot"],
+    ]
+    assert "profile nosuch: the AWS configuration has no such profile" in rows[1]
+    assert hint.startswith("next: dlq use STACK")
+
+    assert main(["status", *places, "--json"]) == 1
+    answer = json.loads(capsys.readouterr().out)
+    (listed,) = answer["stacks"]
+    assert (listed["stack"], listed["region"], listed["profile"]) == (
+        "replay-stack",
+        REGION,
+        "second",
+    )
+    assert [(pair["region"], pair["profile"]) for pair in answer["unread"]] == [
+        ("eu-west-1", "nosuch"),
+        (REGION, "nosuch"),
+    ]
+
+    # A column with the same value everywhere says nothing.
+    assert main(["status", "--region", f"eu-west-1,{REGION}"]) == 0
+    assert capsys.readouterr().out.split()[:3] == ["Region", "stack", "main"]
+    assert dict(os.environ) == before
+
+
+@pytest.mark.parametrize(
+    "words", ["pause --stack s", "status --stack s", "status --archive /a", "use s", "groups"]
+)
+@pytest.mark.parametrize("places", ["--region=eu-west-1,eu-west-2", "--profile=a,b"])
+def test_only_the_list_of_stacks_takes_several_places(
+    words: str, places: str, capsys: Capture
+) -> None:
+    assert main([*words.split(), places]) == 2
+    assert "only the list of stacks, `dlq status --stack ''`" in capsys.readouterr().err
+
+
 @pytest.mark.usefixtures("elsewhere")
 def test_an_unknown_profile_is_one_sentence(capsys: Capture) -> None:
     assert main(["status", "--profile", "nosuch"]) == 2

@@ -34,7 +34,8 @@ by plan. Names the oldest pending message and those unconfirmed, and the circuit
 Changes nothing; needs no Spark: an archive on S3 is read whole, by this machine.
 
 dlq status alone, where neither an option nor the environment names a stack or an archive, lists the
-installations of this account and Region."""
+installations of this account and Region; with --region a,b and --profile c,d those of every pair.
+A pair that cannot be read is a row with the reason, and the exit code is 1."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
