@@ -18,8 +18,8 @@ from benchmarks.rig import Rig
 
 _BASELINE = "import boto3; boto3.client('sqs')"
 _PRODUCT = """
-import handler; from botocore.session import get_session
-handler.make_client(get_session(), 'sqs', handler.client_config(16))"""
+import handler; from dlq_replay.aws.wiring import Clients
+Clients(16)"""
 _SAY_READY = "; import os; os.write(1, b'.')"
 _PATH = (ROOT / "layers" / "core", ROOT / "functions" / "replay")
 

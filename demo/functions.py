@@ -29,6 +29,7 @@ from demo.world import FAILURE_TABLE, MAIN_MAX_RECEIVE_COUNT, MAX_ATTEMPTS, Hand
 from dlq.figures import counted
 from dlq_replay.aws.breaker_table import DynamoDbBreaker, read_deletions
 from dlq_replay.aws.returns_table import ReturnsTable
+from dlq_replay.aws.wiring import wiring
 from dlq_replay.replaying.breaker_worker import BreakerWorker
 from dlq_replay.replaying.replay import Replayer
 from dlq_replay.replaying.returns import ReturnsCounter
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 def cold_start(function: str) -> Any:  # noqa: ANN401 - a module is what it defines
     """Load ``functions/<function>/handler.py`` again and return the module."""
+    wiring.cache_clear()
     path = ROOT / "functions" / function / "handler.py"
     loader = SourceFileLoader(f"demo_{function}_handler", str(path))
     module = ModuleType(loader.name)

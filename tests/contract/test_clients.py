@@ -89,7 +89,7 @@ def test_every_session_of_the_product_checks_its_answers() -> None:
     assert makers >= {
         "functions/publish_job/handler.py",
         "functions/reminder/handler.py",
-        "functions/replay/handler.py",
+        "layers/core/dlq_replay/aws/wiring.py",
         "dlq/aws/clients.py",
     }
     assert {path: calls for path, source in sources.items() if (calls := unchecked(source))} == {}

@@ -35,13 +35,13 @@ from dlq.redrive.ramping.readings import ReturnsProbe
 from dlq.redrive.redrive import gone_objects
 from dlq.redrive.request import RedriveRequest
 from dlq.stack.glue_runs import argument_of, command_of, request_stop, store_command
+from dlq_replay.aws import wiring
 from dlq_replay.aws.breaker_table import read_deletions
 from dlq_replay.aws.returns_table import ReturnsTable
 from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.wire.message import Message, SendEntry
 from functions.publish_job.handler import PACKAGE, SCRIPT, publish_job, remove_job
 from functions.reminder import handler as reminder
-from functions.replay import handler as replay
 from tests.contract.cloudformation import Stack
 from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import (
@@ -105,9 +105,9 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordedAws]:
         monkeypatch.setenv("AWS_ENDPOINT_URL", recorded.url)
         monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")  # as Lambda does
         # This server is slower than AWS's.
-        monkeypatch.setattr(replay, "breaker_client_config", lambda: Config(read_timeout=20))
+        monkeypatch.setattr(wiring, "breaker_client_config", lambda: Config(read_timeout=20))
         yield recorded
-    replay.wiring.cache_clear()
+    wiring.wiring.cache_clear()
     reminder._client.cache_clear()  # noqa: SLF001 - clients outlive an invocation, not a test
 
 
@@ -154,7 +154,7 @@ def unused(calls: Iterable[Call], stack: Stack, role: str) -> set[tuple[str, str
 def handle(stack: Stack, monkeypatch: pytest.MonkeyPatch, *letters: Message) -> None:
     for name, value in environment_of(stack).items():
         monkeypatch.setenv(name, value)
-    replay.wiring.cache_clear()
+    wiring.wiring.cache_clear()
     invoke(*letters)
 
 

@@ -12,8 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from dlq_replay.aws import wiring
 from dlq_replay.wire.message import Message
-from functions.replay import handler
 from local_sqs.clock import VirtualClock
 from local_sqs.faults import Effect, Fault
 from local_sqs.server import RunningServer, serve_in_thread
@@ -102,7 +102,7 @@ def test_call_that_is_answered_late_is_not_repeated_in_the_next_invocation(
     function.meet(SEND, effect, lambda: thawed.wait(60), "")
 
     assert function.invoke(letter, seconds=2.2) == {letter.message_id}
-    executor = handler.wired_replayer().executor
+    executor = wiring.wiring().current_replayer().executor
     function.clock.advance(FROZEN_SECONDS)
     thawed.set()
     assert function.invoke(letter) == set()
@@ -137,7 +137,7 @@ def test_limits_that_could_not_be_read_are_asked_for_again_after_a_minute(
 ) -> None:
     function = wired("", MAX_ATTEMPTS="0")
     main = function.stack.main
-    monkeypatch.setattr(handler, "awake_seconds", function.clock.time)
+    monkeypatch.setattr(wiring, "awake_seconds", function.clock.time)
     main.client.set_queue_attributes(QueueUrl=main.url, Attributes={"MaximumMessageSize": "1024"})
     question = "GetQueueAttributes"
     name = main.url.rpartition("/")[2]
@@ -149,7 +149,7 @@ def test_limits_that_could_not_be_read_are_asked_for_again_after_a_minute(
     for letter, seconds in zip(letters, (0, 59, 1), strict=True):
         function.clock.advance(seconds)
         function.invoke(letter)
-        sizes.append(handler.wired_replayer().policy.limits.main_max_bytes)
+        sizes.append(wiring.wiring().current_replayer().policy.limits.main_max_bytes)
     function.clock.advance(3600)
     function.invoke()
 
@@ -163,17 +163,17 @@ def test_queue_that_never_says_its_limits_is_asked_ever_less_and_nothing_is_made
 ) -> None:
     """So it is with a parked queue of another account: a new replayer would forget its breakers."""
     function = wired("", MAX_ATTEMPTS="0")
-    monkeypatch.setattr(handler, "awake_seconds", function.clock.time)
+    monkeypatch.setattr(wiring, "awake_seconds", function.clock.time)
     question = "GetQueueAttributes"
     name = function.stack.parked.url.rpartition("/")[2]
     denied = Fault(Effect.REFUSE, question, queue=name, code="AccessDenied")
     function.world.front.faults.add(denied)
 
-    first = handler.wired_replayer()
+    first = wiring.wiring().current_replayer()
     asked = []
     for _ in range(6 * 60):
         function.invoke()
-        assert handler.wired_replayer() is first
+        assert wiring.wiring().current_replayer() is first
         asked.append(function.count(question))
         function.clock.advance(60)
 

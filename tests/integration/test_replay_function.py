@@ -12,6 +12,7 @@ import boto3
 import pytest
 from botocore.config import Config
 
+from dlq_replay.aws import wiring
 from dlq_replay.aws.breaker_table import DynamoDbBreaker
 from dlq_replay.aws.returns_table import ReturnsTable
 from dlq_replay.replaying.returns import Returns
@@ -41,7 +42,7 @@ def stack(endpoint: str) -> Iterator[ReplayStack]:
 
 @pytest.mark.usefixtures("stack")
 def test_the_function_draws_waits_with_full_jitter() -> None:
-    assert {handler.wired_replayer().draw_up_to(3) for _ in range(500)} == {0, 1, 2, 3}
+    assert {wiring.wiring().current_replayer().draw_up_to(3) for _ in range(500)} == {0, 1, 2, 3}
 
 
 @pytest.mark.parametrize("suffix", ["", ".fifo"])
@@ -150,7 +151,7 @@ def table_stack(
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", moto_endpoint)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")  # as Lambda does
     # The servers of the tests are slower than AWS's.
-    monkeypatch.setattr(handler, "breaker_client_config", lambda: Config(read_timeout=20))
+    monkeypatch.setattr(wiring, "breaker_client_config", lambda: Config(read_timeout=20))
     with ReplayStack.at(endpoint, FAILURE_TABLE=failure_table).wired() as stack:
         yield stack
 
@@ -161,7 +162,7 @@ def test_a_limit_in_the_table_holds_what_comes_next(
     """Nothing is deleted, messages failed some minutes ago, and 30 replays fail again."""
     minute = int(time.time()) // 60
     silent = dict.fromkeys(range(minute - 120, minute), 0)
-    monkeypatch.setattr(handler, "read_deletions", lambda *_: silent)
+    monkeypatch.setattr(wiring, "read_deletions", lambda *_: silent)
     table = table_stack.environment["FAILURE_TABLE"]
     queue = table_stack.main.url.rpartition("/")[2]
     failed = {f"n{earlier}": 30 for earlier in range(minute - 9, minute - 2)}

@@ -11,6 +11,7 @@ import boto3
 import pytest
 
 from dlq_replay.aws.sqs import SqsQueue
+from dlq_replay.aws.wiring import wiring
 from dlq_replay.wire.message import Message, SendEntry
 from functions.replay import handler
 from tests.support.builders import environment, lambda_record, message, queue_arn
@@ -57,9 +58,9 @@ class ReplayStack:
         with pytest.MonkeyPatch.context() as patch:
             for name, value in self.environment.items():
                 patch.setenv(name, value)
-            handler.wiring.cache_clear()
+            wiring.cache_clear()
             yield self
-            handler.wiring.cache_clear()
+            wiring.cache_clear()
 
     def put_in_dlq(self, *entries: SendEntry) -> list[Message]:
         """Send to the DLQ and receive: the copies are no longer there."""

@@ -47,6 +47,10 @@ class QueueError(DlqReplayError):
         super().__init__(text)
 
 
+class QueueGoneError(QueueError):
+    """The queue does not exist."""
+
+
 class TableError(DlqReplayError):
     """The failure table could not be read or changed, or the answer was lost: go on without it.
 

@@ -1,9 +1,9 @@
 """The Lambda's environment, read once; every fault of it is reported together. Pure."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from dlq_replay.backoff import Backoff
@@ -16,7 +16,9 @@ BACKOFF_RATE_RANGE = (0.001, 43_200)
 BACKOFF_CAP_RANGE = (0, 1_209_600)
 MAX_AGE_RANGE = (1, 31_536_000)
 
+QUEUE_TAG = "QUEUE_TAG"
 OTHER_MAIN_QUEUES = "OTHER_MAIN_QUEUE_ARNS"
+
 
 _REGION_IN_URL = re.compile(r"https://sqs\.([a-z0-9-]+)\.")
 
@@ -40,46 +42,22 @@ class ReplaySettings:
         Raises:
             SettingsError: lists every fault at once, each with name, value and rule.
         """
-        values: dict[str, Any] = {}
-        faults: list[str] = []
-        for name, parse in _VARIABLES.items():
-            text = environment.get(name)
-            if not text:
-                if name in _REQUIRED:
-                    faults.append(f"{name} is not set: it is required")
-                continue
-
-            try:
-                values[name] = parse(text)
-            except ValueError as error:
-                faults.append(f"{name}={text}: {error}")
-
+        values, faults = _parsed(environment, (*_QUEUES, *_RULES))
         queues = {name: values[name] for name in _QUEUES if name in values}
         others: dict[QueueAddress, str] = values.get(OTHER_MAIN_QUEUES, {})
         faults += _contradictions(queues, others, environment.get("DLQ_URL", ""))
-
-        has_table = bool(environment.get("FAILURE_TABLE"))
-        if "NON_RETRYABLE_ERRORS" in values and not has_table:
-            faults.append("NON_RETRYABLE_ERRORS is set and FAILURE_TABLE is not: it needs both")
-        if values.get("BREAKER") == "ON" and not has_table:
-            faults.append("BREAKER is on and FAILURE_TABLE is not set: it needs both")
+        faults += _without_table(values)
         if faults:
             raise SettingsError(faults)
 
+        policy = _policy(values["MAIN_QUEUE_URL"], values)
         return cls(
             main_queue_url=environment["MAIN_QUEUE_URL"],
             dlq_url=environment["DLQ_URL"],
             parked_queue_url=environment["PARKED_QUEUE_URL"],
-            policy=ReplayPolicy(
-                main_queue=values["MAIN_QUEUE_URL"],
-                max_attempts=values["MAX_ATTEMPTS"],
-                backoff=Backoff(values["BACKOFF_RATE"], values["BACKOFF_CAP_SECONDS"]),
-                max_age_seconds=values.get("MAX_AGE_SECONDS"),
-                non_retryable_errors=values.get("NON_RETRYABLE_ERRORS", ()),
-                other_main_queues=dict.fromkeys(others, QueueLimits()),
-            ),
+            policy=replace(policy, other_main_queues=dict.fromkeys(others, QueueLimits())),
             failure_table=values.get("FAILURE_TABLE"),
-            has_breaker=has_table and values.get("BREAKER") != "OFF",
+            has_breaker=_has_breaker(values),
             log_level=values.get("LOG_LEVEL", "INFO"),
         )
 
@@ -88,6 +66,102 @@ class ReplaySettings:
         """The URLs of the other main queues, which are in the Region of the main queue."""
         url = self.main_queue_url
         return {queue: queue.url_beside(url) for queue in self.policy.other_main_queues}
+
+
+@dataclass(frozen=True, slots=True)
+class FleetSettings:
+    """The settings of the Lambda where queues join by a tag.
+
+    Attributes:
+        queue_tag: the value of the tag ``dlq-replay`` of the member queues.
+        parked_queue_url: where messages of standard queues are parked.
+        fifo_parked_queue_url: the same for FIFO queues; None where there is none.
+        policy: the rules, without a main queue; ``rules.membership`` gives it those of a batch.
+    """
+
+    queue_tag: str
+    parked_queue_url: str
+    fifo_parked_queue_url: str | None
+    policy: ReplayPolicy
+    failure_table: str | None = None
+    has_breaker: bool = False
+    log_level: str = "INFO"
+
+    @classmethod
+    def from_env(cls, environment: Mapping[str, str]) -> Self:
+        """Read and check the variables, as ``ReplaySettings.from_env`` does, and raise the same."""
+        values, faults = _parsed(environment, (QUEUE_TAG, "PARKED_QUEUE_URL", *_RULES))
+        for name in ("MAIN_QUEUE_URL", "DLQ_URL", OTHER_MAIN_QUEUES):
+            if name in values:
+                faults.append(f"{name}: must not be set with {QUEUE_TAG}: tag the queue instead")
+
+        parked = values.get("PARKED_QUEUE_URL")
+        if parked and parked.is_fifo:
+            faults.append("PARKED_QUEUE_URL: must be standard; FIFO_PARKED_QUEUE_URL is for FIFO")
+        fifo_parked = values.get("FIFO_PARKED_QUEUE_URL")
+        if fifo_parked and not fifo_parked.is_fifo:
+            faults.append("FIFO_PARKED_QUEUE_URL: must be FIFO (.fifo)")
+
+        faults += _without_table(values)
+        if faults:
+            raise SettingsError(faults)
+
+        return cls(
+            queue_tag=environment[QUEUE_TAG],
+            parked_queue_url=environment["PARKED_QUEUE_URL"],
+            fifo_parked_queue_url=environment.get("FIFO_PARKED_QUEUE_URL") or None,
+            policy=_policy(QueueAddress("", ""), values),
+            failure_table=values.get("FAILURE_TABLE"),
+            has_breaker=_has_breaker(values),
+            log_level=values.get("LOG_LEVEL", "INFO"),
+        )
+
+    def parked_queue_url_for(self, dlq: QueueAddress) -> str | None:
+        """Return the URL of the parked queue of a DLQ's type; None where there is none."""
+        return self.fifo_parked_queue_url if dlq.is_fifo else self.parked_queue_url
+
+
+def _parsed(
+    environment: Mapping[str, str], required: Collection[str]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the values of the variables that are set, and the faults of all."""
+    values: dict[str, Any] = {}
+    faults: list[str] = []
+    for name, parse in _VARIABLES.items():
+        text = environment.get(name)
+        if not text:
+            if name in required:
+                faults.append(f"{name} is not set: it is required")
+            continue
+
+        try:
+            values[name] = parse(text)
+        except ValueError as error:
+            faults.append(f"{name}={text}: {error}")
+    return values, faults
+
+
+def _policy(main_queue: QueueAddress, values: Mapping[str, Any]) -> ReplayPolicy:
+    return ReplayPolicy(
+        main_queue=main_queue,
+        max_attempts=values["MAX_ATTEMPTS"],
+        backoff=Backoff(values["BACKOFF_RATE"], values["BACKOFF_CAP_SECONDS"]),
+        max_age_seconds=values.get("MAX_AGE_SECONDS"),
+        non_retryable_errors=values.get("NON_RETRYABLE_ERRORS", ()),
+    )
+
+
+def _has_breaker(values: Mapping[str, Any]) -> bool:
+    return "FAILURE_TABLE" in values and values.get("BREAKER") != "OFF"
+
+
+def _without_table(values: Mapping[str, Any]) -> Iterator[str]:
+    if "FAILURE_TABLE" in values:
+        return
+    if "NON_RETRYABLE_ERRORS" in values:
+        yield "NON_RETRYABLE_ERRORS is set and FAILURE_TABLE is not: it needs both"
+    if values.get("BREAKER") == "ON":
+        yield "BREAKER is on and FAILURE_TABLE is not set: it needs both"
 
 
 def _contradictions(
@@ -148,6 +222,8 @@ _VARIABLES: Mapping[str, Callable[[str], object]] = {
     "MAIN_QUEUE_URL": QueueAddress.from_url,
     "DLQ_URL": QueueAddress.from_url,
     "PARKED_QUEUE_URL": QueueAddress.from_url,
+    "FIFO_PARKED_QUEUE_URL": QueueAddress.from_url,
+    QUEUE_TAG: str,
     OTHER_MAIN_QUEUES: _queues,
     "MAX_ATTEMPTS": _number(int, *MAX_ATTEMPTS_RANGE),
     "BACKOFF_RATE": _number(float, *BACKOFF_RATE_RANGE),
@@ -159,4 +235,4 @@ _VARIABLES: Mapping[str, Callable[[str], object]] = {
     "LOG_LEVEL": _one_of("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"),
 }
 _QUEUES = ("MAIN_QUEUE_URL", "DLQ_URL", "PARKED_QUEUE_URL")
-_REQUIRED = (*_QUEUES, "MAX_ATTEMPTS", "BACKOFF_RATE", "BACKOFF_CAP_SECONDS")
+_RULES = ("MAX_ATTEMPTS", "BACKOFF_RATE", "BACKOFF_CAP_SECONDS")

@@ -15,12 +15,12 @@ from dlq.cli.command import main
 from dlq_replay.aws.answers import ForeignAnswerError, is_foreign, with_checked_answers
 from dlq_replay.aws.breaker_table import breaker_client_config, read_items, update_item
 from dlq_replay.aws.sqs import SqsQueue, client_config
+from dlq_replay.aws.wiring import make_client
 from dlq_replay.errors import QueueError, TableError
 from dlq_replay.replaying.sending import Unconfirmed
 from dlq_replay.wire.message import SendEntry
 from functions.publish_job import handler as publish_job
 from functions.reminder import handler as reminder
-from functions.replay import handler
 from local_sqs.clock import VirtualClock
 from tests.support.builders import message, queue_url
 from tests.support.foreign_answers import FOREIGN, PAGE, answer_always
@@ -71,7 +71,7 @@ METRICS: dict[str, Any] = {"MetricDataQueries": [], "StartTime": 0, "EndTime": 6
 def of_botocore() -> Any:
     session = with_checked_answers(botocore.session.get_session())
     session.set_config_variable("region", os.environ["AWS_REGION"])
-    return handler.make_client(session, "sqs", client_config(1))
+    return make_client(session, "sqs", client_config(1))
 
 
 CLIENTS: dict[str, Callable[[], Any]] = {

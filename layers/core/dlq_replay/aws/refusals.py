@@ -36,11 +36,12 @@ _TRANSIENT = {
     "endpointconnectionerror",
 }
 
+_GONE = {"nonexistentqueue", "queuedoesnotexist"}
+
 _GLOBAL = {
     # The queue.
+    *_GONE,
     "invalidaddress",
-    "nonexistentqueue",
-    "queuedoesnotexist",
     "unsupportedoperation",
     # The caller's rights.
     "accessdenied",
@@ -71,7 +72,7 @@ def refusal_kind(code: str) -> RefusalKind:
 
     A code of KMS is transient if KMS throttles, else global, also one that is not known here.
     """
-    name = code.lower().removeprefix("aws.simplequeueservice.").removesuffix("exception")
+    name = _name(code)
     if name.startswith("kms."):
         name = name.replace(".", "", 1)
     if name in _TRANSIENT:
@@ -79,3 +80,12 @@ def refusal_kind(code: str) -> RefusalKind:
     if name in _GLOBAL or name.startswith("kms"):
         return RefusalKind.GLOBAL
     return RefusalKind.OTHER
+
+
+def is_gone(code: str) -> bool:
+    """Return whether *code* says that the queue does not exist."""
+    return _name(code) in _GONE
+
+
+def _name(code: str) -> str:
+    return code.lower().removeprefix("aws.simplequeueservice.").removesuffix("exception")

@@ -25,7 +25,8 @@ from botocore.exceptions import (
 )
 
 from dlq_replay import __version__
-from dlq_replay.errors import MalformedMessageError, QueueError, TableError
+from dlq_replay.aws.refusals import is_gone
+from dlq_replay.errors import MalformedMessageError, QueueError, QueueGoneError, TableError
 from dlq_replay.replaying.sending import (
     BatchRejected,
     CallResult,
@@ -36,7 +37,8 @@ from dlq_replay.replaying.sending import (
     send_each_if_rejected,
 )
 from dlq_replay.rules.failures import one_line
-from dlq_replay.wire.message import Message, SendEntry
+from dlq_replay.wire.addresses import QueueAddress
+from dlq_replay.wire.message import Message, SendEntry, UnreadableRecord, read_record
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -174,17 +176,37 @@ class SqsQueue:
         Raises:
             QueueError: SQS refused or could not be reached.
         """
-        request = {
-            "MaxNumberOfMessages": max_messages,
-            "WaitTimeSeconds": wait_seconds,
-            "MessageAttributeNames": ["All"],
-            "MessageSystemAttributeNames": ["All"],
-            "VisibilityTimeout": visibility_timeout_seconds,
-            "ReceiveRequestAttemptId": attempt_id,
-        }
+        received = self._receive(
+            MaxNumberOfMessages=max_messages,
+            WaitTimeSeconds=wait_seconds,
+            VisibilityTimeout=visibility_timeout_seconds,
+            ReceiveRequestAttemptId=attempt_id,
+        )
+        return [_read(message) for message in received]
+
+    def receive_records(
+        self, *, wait_seconds: int, visibility_timeout_seconds: int, attempt_id: str | None
+    ) -> list[Message | UnreadableRecord]:
+        """Receive up to 10 messages as records of an event; arguments and errors as ``receive``."""
+        received = self._receive(
+            MaxNumberOfMessages=MAX_RECEIVE,
+            WaitTimeSeconds=wait_seconds,
+            VisibilityTimeout=visibility_timeout_seconds,
+            ReceiveRequestAttemptId=attempt_id,
+        )
+        return [read_record(message["MessageId"], message) for message in received]
+
+    def _receive(self, **request: object) -> list[Mapping[str, Any]]:
         given = {name: value for name, value in request.items() if value is not None}
-        answer = self._query(self.client.receive_message, "receiving from", **given)
-        return [_read(received) for received in answer.get("Messages", [])]
+        answer = self._query(
+            self.client.receive_message,
+            "receiving from",
+            MessageAttributeNames=["All"],
+            MessageSystemAttributeNames=["All"],
+            **given,
+        )
+        messages: list[Mapping[str, Any]] = answer.get("Messages", [])
+        return messages
 
     def delete(self, messages: Sequence[_Received]) -> list[_Received]:
         """Delete received messages, any number of them.
@@ -236,12 +258,31 @@ class SqsQueue:
         attributes = self._query(call, "asking about", AttributeNames=["All"])["Attributes"]
         return {str(name): value for name, value in attributes.items()}
 
+    def sources(self) -> frozenset[QueueAddress]:
+        """Return the queues whose redrive policy names this one, by SQS's list of all pages.
+
+        Raises:
+            QueueError: as ``describe``. A part of the list is never returned.
+        """
+        sources = set[QueueAddress]()
+        # Without a size SQS answers 1,000 queues and no token for more.
+        request: dict[str, Any] = {"MaxResults": 1000}
+        call = self.client.list_dead_letter_source_queues
+        while True:
+            answer = self._query(call, "asking for the sources of", **request)
+            sources.update(map(QueueAddress.from_url, answer.get("queueUrls", [])))
+            token = answer.get("NextToken")
+            if not token:
+                return frozenset(sources)
+            request["NextToken"] = token
+
     def _query(self, call: Callable[..., Any], doing: str, **request: object) -> Any:  # noqa: ANN401 - boto3's
         try:
             return _ask(call, QueueUrl=self.url, **request)
         except (ClientError, BotoCoreError) as error:
             code = _code(error) if isinstance(error, ClientError) else type(error).__name__
-            raise QueueError(f"{doing} {self.url}: {describe(error)}", code) from error
+            raised = QueueGoneError if is_gone(code) else QueueError
+            raise raised(f"{doing} {self.url}: {describe(error)}", code) from error
 
 
 def describe(error: Exception) -> str:

@@ -24,7 +24,7 @@ from dlq_replay.replaying.sending import (
     WritableQueue,
     send_groups,
 )
-from dlq_replay.rules.batch_plan import Failed, PlannedRecord, Wait, plan_batch
+from dlq_replay.rules.batch_plan import NOT_COUNTED, Failed, PlannedRecord, Wait, plan_batch
 from dlq_replay.rules.breaker import BreakerView
 from dlq_replay.rules.decision import Hold, Park, Replay
 from dlq_replay.rules.failures import Failure
@@ -32,6 +32,8 @@ from dlq_replay.rules.outgoing import source_queue
 from dlq_replay.rules.policy import ReplayPolicy
 from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.message import History, Message, UnreadableRecord
+
+_UNCOUNTED = Failed(NOT_COUNTED, "its return could not be counted")
 
 FindFailures = Callable[[Sequence[str]], tuple[Mapping[str, Failure], str | None]]
 
@@ -94,19 +96,27 @@ class Replayer:
     returns: ReturnsCounter = field(default_factory=ReturnsCounter)
 
     def replay(
-        self, records: Sequence[Message | UnreadableRecord], seconds_left: Callable[[], float]
+        self,
+        records: Sequence[Message | UnreadableRecord],
+        seconds_left: Callable[[], float],
+        left: Mapping[str, Failed] | None = None,
     ) -> BatchOutcome:
         """Decide and act on each record. Never raises for what a message contains or SQS answers.
 
         A message that is twice in the batch is sent once. *seconds_left* returns how long the
-        answers may still be waited for; a message that is not confirmed by then is Failed.
+        answers may still be waited for; a message that is not confirmed by then is Failed. *left*
+        are messages that stay in the DLQ, by their ids, and why.
         """
         distinct = {record.message_id: _without_foreign_context(record) for record in records}
         messages = [record for record in distinct.values() if isinstance(record, Message)]
         has_time = seconds_left() > 0
         failed_ids = [message.failed_id for message in messages]
         failures, fault = self.find_failures(failed_ids) if has_time else ({}, None)
-        counted, uncounted, missed = self.returns.count(distinct.values(), self.policy)
+        left = left or {}
+        leaving = [record for record in distinct.values() if record.message_id not in left]
+        counted, uncounted, missed = self.returns.count(leaving, self.policy)
+        left = {**left, **dict.fromkeys(uncounted, _UNCOUNTED)}
+        batch = list((distinct | {record.message_id: record for record in counted}).values())
 
         now_seconds = self.now_seconds()
         views: Mapping[QueueAddress, BreakerView | None] = {}
@@ -114,12 +124,12 @@ class Replayer:
 
         def plan() -> list[PlannedRecord]:
             return plan_batch(
-                counted, self.policy, now_seconds, self.draw_up_to, failures, views, uncounted
+                batch, self.policy, now_seconds, self.draw_up_to, failures, views, left
             )
 
         try:
             if self.breakers and seconds_left() > 0:
-                views = self._look(counted, now_seconds)
+                views = self._look(batch, now_seconds)
             planned_records = plan()
         except Exception as error:  # noqa: BLE001 - no fault of a breaker may stop a message
             views = {}

@@ -1,6 +1,6 @@
 """Decides on each record of a batch, before any message is sent. Pure."""
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ class Failed:
 
     Attributes:
         cause: a word for metrics and log searches: ``unreadable``, ``no_group``, ``refused``,
-            ``unconfirmed``, ``not_reached`` or ``not_counted``.
+            ``unconfirmed``, ``not_reached``, ``not_counted`` or ``not_a_member``.
         detail: the text of SQS, or the fault of the record; never a part of a body.
     """
 
@@ -86,13 +86,13 @@ def plan_batch(
     draw_up_to: DrawUpTo,
     failures: Mapping[str, Failure],
     breakers: Mapping[QueueAddress, BreakerView | None] | None = None,
-    uncounted: Container[str] = (),
+    left: Mapping[str, Failed] | None = None,
 ) -> list[PlannedRecord]:
     """Decide on every record, in order. Message ids must be distinct.
 
     *failures* are the records of consumers, by ``failed_id``. *breakers* are those of each main
-    queue; without them no message is held for them. *uncounted* are ids of messages that stay in
-    the DLQ until their return can be counted.
+    queue; without them no message is held for them. *left* are messages about which it is decided
+    already that they stay in the DLQ, by their ids.
 
     On FIFO a group goes on only past a replay: behind a record that is held, parked or left, the
     rest of its group is left too, so that it cannot overtake.
@@ -119,9 +119,8 @@ def plan_batch(
             planned = PlannedRecord(
                 record, None, main, Failed("no_group", "a FIFO queue needs MessageGroupId")
             )
-        elif record.message_id in uncounted:
-            decision = Failed(NOT_COUNTED, "its return could not be counted")
-            planned = PlannedRecord(record, group, main, decision)
+        elif left and record.message_id in left:
+            planned = PlannedRecord(record, group, main, left[record.message_id])
         else:
             planned = planner.plan(record, group, failures.get(record.failed_id))
 

@@ -195,7 +195,8 @@ def source_queue(message: Message, policy: ReplayPolicy) -> QueueAddress | None:
     name = message.history.context.source_queue
     if name is not None:
         return QueueAddress(policy.main_queue.account_id, name)
-    return None if policy.other_main_queues else policy.main_queue
+    has_one_source = policy.takes_unnamed and not policy.other_main_queues
+    return policy.main_queue if has_one_source else None
 
 
 def _context(

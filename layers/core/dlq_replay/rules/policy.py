@@ -1,5 +1,6 @@
 """The numbers the rules go by. Pure."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,6 +22,10 @@ EXPIRY_MARGIN_SECONDS = 300
 """Retention that a message must have left when its wait ends, for a poller to receive it."""
 
 
+Attributes = Mapping[str, str]
+"""The attributes of a queue by name, as SQS answers them; empty where it did not."""
+
+
 @dataclass(frozen=True)
 class QueueLimits:
     """The limits of the queues themselves: MaximumMessageSize, MessageRetentionPeriod, and others.
@@ -37,6 +42,20 @@ class QueueLimits:
     dlq_retention_seconds: int = DEFAULT_RETENTION_SECONDS
     max_receive_count: int | None = None
     dlq_visibility_seconds: int = 0
+
+    @classmethod
+    def of(cls, main: Attributes, dlq: Attributes, parked: Attributes) -> Self:
+        """Read them from the attributes of the queues; what is missing has SQS's default."""
+        max_receive_count = json.loads(main.get("RedrivePolicy", "{}")).get("maxReceiveCount")
+        return cls(
+            main_max_bytes=_max_bytes(main),
+            dlq_max_bytes=_max_bytes(dlq),
+            parked_max_bytes=_max_bytes(parked),
+            main_retention_seconds=_retention_seconds(main),
+            dlq_retention_seconds=_retention_seconds(dlq),
+            max_receive_count=max_receive_count and int(max_receive_count),
+            dlq_visibility_seconds=int(dlq.get("VisibilityTimeout", 0)),
+        )
 
     @cached_property
     def replay_timer_max_seconds(self) -> int:
@@ -62,6 +81,8 @@ class ReplayPolicy:
         limits: of the queues.
         other_main_queues: further sources that share the DLQ, with their limits. A message of one
             of them is replayed to that queue: ask ``of`` for the policy of its messages.
+        takes_unnamed: whether a message that names no source came from the main queue, where there
+            are no others; False where *main_queue* stands for none.
     """
 
     main_queue: QueueAddress
@@ -71,6 +92,7 @@ class ReplayPolicy:
     non_retryable_errors: tuple[str, ...] = ()
     limits: QueueLimits = field(default_factory=QueueLimits)
     other_main_queues: Mapping[QueueAddress, QueueLimits] = field(default_factory=dict)
+    takes_unnamed: bool = True
 
     def of(self, source: QueueAddress | None) -> Self:
         """The policy for messages of *source*: that queue as the main queue, with its limits.
@@ -82,6 +104,14 @@ class ReplayPolicy:
         others = {**self.other_main_queues, self.main_queue: self.limits}
         limits = others.pop(source)
         return replace(self, main_queue=source, limits=limits, other_main_queues=others)
+
+
+def _max_bytes(attributes: Attributes) -> int:
+    return int(attributes.get("MaximumMessageSize", MAX_MESSAGE_BYTES))
+
+
+def _retention_seconds(attributes: Attributes) -> int:
+    return int(attributes.get("MessageRetentionPeriod", DEFAULT_RETENTION_SECONDS))
 
 
 def _timer_within(retention_seconds: int) -> int:

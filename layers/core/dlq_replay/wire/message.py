@@ -264,12 +264,31 @@ def _read_record(index: int, record: object) -> Message | UnreadableRecord:
     message_id = record.get("messageId")
     if not isinstance(message_id, str) or not message_id:
         raise MalformedEventError(f"not an SQS event: record {index} has no messageId")
+    return read_record(message_id, record)
+
+
+def read_record(message_id: str, received: Mapping[str, Any]) -> Message | UnreadableRecord:
+    """Read a record of an event, or a message of a ReceiveMessage answer, that has this id."""
     try:
-        return Message.from_received(record)
+        return Message.from_received(received)
     except MalformedMessageError as error:
-        system = record.get("attributes")
+        system = received.get("attributes", received.get("Attributes"))
         group = system.get("MessageGroupId") if isinstance(system, Mapping) else None
         return UnreadableRecord(message_id, str(error), group if isinstance(group, str) else None)
+
+
+def event_source(event: object) -> str:
+    """Return the ARN of the queue that all records of *event* came from; *event* as ``read_event``.
+
+    Raises:
+        MalformedEventError: as ``read_event``; or they name no queue, or not one and the same.
+    """
+    read_event(event)
+    records: Any = event.get("Records") if isinstance(event, Mapping) else event
+    arns = {record.get("eventSourceARN") for record in records}
+    if len(arns) != 1 or not isinstance(arn := arns.pop(), str):
+        raise MalformedEventError("not an event of one queue: eventSourceARN must be the same")
+    return arn
 
 
 def _required_text(raw: Mapping[str, Any], name: str) -> str:
