@@ -20,7 +20,6 @@ from dlq_replay.rules.breaker import Update
 from dlq_replay.rules.outgoing import redriven_entry
 from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, SendEntry
-from functions.replay import handler
 from local_sqs.server import serve_in_thread
 from tests.integration.conftest import Capture
 from tests.support.builders import counter, message, queue_arn
