@@ -373,7 +373,8 @@ def dead_letter_sources(
     urls: list[str] = []
     try:
         for page in paginator.paginate(QueueUrl=queue_url, PaginationConfig=SOURCES_PAGE):
-            urls += page["queueUrls"]
+            # Nothing says that an empty list is sent.
+            urls += page.get("queueUrls", [])
     except (ClientError, BotoCoreError):
         return None
     return {QueueAddress.from_url(url): url for url in urls}

@@ -156,7 +156,9 @@ class StackFinding:
 broken = partial(StackFinding, Severity.BROKEN)
 """Makes a finding that stops messages, of its subject, fault and fix."""
 
-_risk = partial(StackFinding, Severity.RISK)
+risk = partial(StackFinding, Severity.RISK)
+"""The same of one that may lose, delay or double messages."""
+
 Rule = Callable[[Installation], Iterator[StackFinding]]
 
 
@@ -187,13 +189,19 @@ def _main_queues_fail_to_the_dlq(installation: Installation) -> Iterator[StackFi
                 f"its redrive policy leads to {target}, so no failure reaches {dlq.name}",
                 fix,
             )
-        elif (queue.max_receive_count or 0) < LAMBDA_MIN_RECEIVE_COUNT:
-            yield _risk(
-                queue.name,
-                f"maxReceiveCount is {queue.max_receive_count}: where a Lambda consumes the "
-                "queue, its throttling alone makes dead letters",
-                f"raise it to {LAMBDA_MIN_RECEIVE_COUNT} or more",
-            )
+        else:
+            yield from receive_count_is_enough(queue)
+
+
+def receive_count_is_enough(main: DescribedQueue) -> Iterator[StackFinding]:
+    """Check the redrive policy of a main queue for what one consumer may need."""
+    if (main.max_receive_count or 0) < LAMBDA_MIN_RECEIVE_COUNT:
+        yield risk(
+            main.name,
+            f"maxReceiveCount is {main.max_receive_count}: where a Lambda consumes the queue, its "
+            "throttling alone makes dead letters",
+            f"raise it to {LAMBDA_MIN_RECEIVE_COUNT} or more",
+        )
 
 
 def _redrive_policies_end_in_the_parked_queue(installation: Installation) -> Iterator[StackFinding]:
@@ -201,7 +209,7 @@ def _redrive_policies_end_in_the_parked_queue(installation: Installation) -> Ite
     parked = installation.parked
     count = dlq.max_receive_count
     if count is None:
-        yield _risk(
+        yield risk(
             dlq.name,
             "has no redrive policy, so what can never be handled goes round until it expires",
             f"set RedrivePolicy to deadLetterTargetArn {parked.arn}, maxReceiveCount 1000",
@@ -221,7 +229,7 @@ def _redrive_policies_end_in_the_parked_queue(installation: Installation) -> Ite
 
     target = parked.redrive_target_arn
     if target:
-        yield _risk(
+        yield risk(
             parked.name,
             f"has a redrive policy: SQS moves what was received {parked.max_receive_count} "
             f"times to {target}, where no drain finds it. So doctor received nothing to check it",
@@ -272,14 +280,14 @@ def _retention_is_enough(installation: Installation) -> Iterator[StackFinding]:
             f"letter that waited long in main {consequence}"
         )
         if dlq.retention_seconds >= MAX_RETENTION_SECONDS:
-            yield _risk(dlq.name, fault, f"lower the retention of {main.name}")
+            yield risk(dlq.name, fault, f"lower the retention of {main.name}")
         else:
-            report = broken if left_seconds <= 0 else _risk
+            report = broken if left_seconds <= 0 else risk
             yield report(dlq.name, fault, f"set its retention to {MAX_RETENTION_SECONDS} s")
 
     for queue in (dlq, installation.parked):
         if queue.retention_seconds < MAX_RETENTION_SECONDS:
-            yield _risk(
+            yield risk(
                 queue.name,
                 f"keeps messages for {_days(queue)}; then SQS deletes them, and the alarms on "
                 "expiry count with 14 days",
@@ -298,7 +306,7 @@ def _expiry_alarm_knows_the_retention(installation: Installation) -> Iterator[St
     is_late = longest.retention_seconds > configured_seconds
     if is_late or configured_seconds >= alarm_seconds:
         consequence = "too late" if is_late else "for each dead letter that stays"
-        yield _risk(
+        yield risk(
             longest.name,
             f"keeps messages for {_days(longest)}, and the stack's MessageRetentionPeriod is "
             f"{configured_seconds} s, so NearestExpiryAlarm rings {consequence}",
@@ -310,7 +318,7 @@ def _visibility_of_the_dlq_fits(installation: Installation) -> Iterator[StackFin
     dlq = installation.dlq
     seconds = dlq.visibility_timeout_seconds
     if dlq.is_fifo and seconds > FIFO_DLQ_MAX_VISIBILITY_SECONDS:
-        yield _risk(
+        yield risk(
             dlq.name,
             f"VisibilityTimeout is {seconds} s: a send that is repeated "
             "after it may fall out of the 5 minutes in which SQS removes duplicates",
@@ -318,7 +326,7 @@ def _visibility_of_the_dlq_fits(installation: Installation) -> Iterator[StackFin
         )
     if not dlq.is_fifo and seconds > LOOK_SECONDS:
         fix_seconds = installation.timeout_seconds * VISIBILITY_TIMES_TIMEOUT
-        yield _risk(
+        yield risk(
             dlq.name,
             f"VisibilityTimeout is {seconds} s: what could not be sent "
             "on is tried again after it, so FailedSendsAlarm and NearestExpiryAlarm may stay "
@@ -344,7 +352,7 @@ def _visibility_fits_the_functions(installation: Installation) -> Iterator[Stack
                 fix,
             )
         elif seconds < fix_seconds and not (queue == installation.dlq and queue.is_fifo):
-            yield _risk(
+            yield risk(
                 queue.name,
                 f"VisibilityTimeout is {seconds} s, and {name} may run for {timeout} s: while it "
                 "is throttled, messages may be handled twice, or become dead letters",
@@ -364,7 +372,7 @@ def _trigger_is_right(installation: Installation) -> Iterator[StackFinding]:
         else:
             fault = "has no event source mapping and no pipe: nothing is replayed"
             fix = "deploy the stack again"
-        yield _risk(installation.function_name, fault, fix)
+        yield risk(installation.function_name, fault, fix)
 
     for trigger in triggers:
         if trigger.source_arn != installation.dlq.arn:
@@ -409,7 +417,7 @@ def _sources_are_configured(installation: Installation) -> Iterator[StackFinding
     others.pop(QueueAddress.from_arn(installation.main.arn), None)
     missing = [queue.name for queue in others if queue not in configured]
     if missing:
-        yield _risk(
+        yield risk(
             dlq.name,
             f"also takes the dead letters of {', '.join(missing)}, which are not configured; "
             "those are parked as foreign_source",
@@ -451,7 +459,7 @@ def _breaker_sees_the_consumers(installation: Installation) -> Iterator[StackFin
     if not installation.settings.has_breaker:
         return
     if installation.denies_metrics:
-        yield _risk(
+        yield risk(
             installation.function_name,
             "its role may not call cloudwatch:GetMetricData: the circuit breaker cannot read "
             "NumberOfMessagesDeleted, so it cannot judge a consumer, and sets no limit",
@@ -463,7 +471,7 @@ def _breaker_sees_the_consumers(installation: Installation) -> Iterator[StackFin
     for main in installation.main_queues:
         account = QueueAddress.from_arn(main.arn).account_id
         if installation.account and account != installation.account:
-            yield _risk(
+            yield risk(
                 main.name,
                 f"is a queue of account {account}, which alone has its metric "
                 "NumberOfMessagesDeleted: the circuit breaker cannot judge its consumer, and "
@@ -472,7 +480,7 @@ def _breaker_sees_the_consumers(installation: Installation) -> Iterator[StackFin
                 "wait by the backoff alone",
             )
         elif reason := installation.unjudged.get(main.name):
-            yield _risk(
+            yield risk(
                 main.name,
                 f"the circuit breaker {reason}",
                 "in a VPC give the function a way to CloudWatch; see its log lines that begin with "
@@ -483,7 +491,7 @@ def _breaker_sees_the_consumers(installation: Installation) -> Iterator[StackFin
 
 def _errors_can_be_found(installation: Installation) -> Iterator[StackFinding]:
     for name in installation.missing:
-        yield _risk(
+        yield risk(
             name,
             "does not exist, so no errors can be found there",
             "deploy the stack again; for a log group correct ConsumerLogGroupArns, or run the "

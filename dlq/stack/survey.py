@@ -201,6 +201,20 @@ def _pipe_facts(pipe: Mapping[str, Any]) -> TriggerFacts:
     )
 
 
+def read_sweep_rule(client: Client, name: str) -> TriggerFacts:
+    """Read the EventBridge rule by which a fleet reads its members; AWS says no time of a change.
+
+    Such a function receives and deletes by itself, and so reports nothing to a trigger.
+    """
+    rule = client("events").describe_rule(Name=name)
+    return TriggerFacts(
+        name=f"rule {name}",
+        state=rule["State"],
+        source_arn="",
+        reports_batch_item_failures=True,
+    )
+
+
 def _seconds(moment: datetime | None) -> float | None:
     return None if moment is None else moment.timestamp()
 

@@ -18,6 +18,7 @@ from dlq.cli import command as program
 from dlq.cli import verb
 from dlq.cli.command import ALL_VERBS
 from dlq.cli.running import VERBS, load
+from dlq.cli.verbs.doctor_all import TaggedQueue
 from dlq.cli.verbs.rehearse import Rehearsal, RehearsalOutcome
 from dlq.drain.drain import DrainSummary
 from dlq.erase.erase import EraseSummary
@@ -49,6 +50,7 @@ from dlq.redrive.ramping.verdict_rules import GroupRamp
 from dlq.redrive.resolving.editor import EditSample
 from dlq.redrive.summary import RedriveSummary, Tally
 from dlq.scheduled_run import Pending, RunSummary
+from dlq.stack.fleet_rules import ExaminedDlq
 from dlq.stack.outputs import StackValues, stack_options
 from dlq.stack.rules import Severity, StackFinding
 from dlq.stack.trial import Check
@@ -274,7 +276,7 @@ def names(*values: type) -> set[str]:
         ("show", names(DeadLetterHistory, ArchivedCopy, LedgerEntry)),
         ("show", names(RunHistory, RunRecord, Outcome, GroupPlaces, DifferingWord)),
         ("status without a stack", names(StackValues)),
-        ("doctor", names(StackFinding, Check) | set(Severity)),
+        ("doctor", names(StackFinding, Check, ExaminedDlq, TaggedQueue) | set(Severity)),
         ("collect", names(DrainSummary, QueueCounts)),
         ("rehearse", names(Rehearsal, RehearsalOutcome, Stop)),
         ("redrive", names(RedriveSummary, Tally, EditSample, Forecast, GroupRamp, Stop)),

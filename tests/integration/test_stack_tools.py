@@ -1,7 +1,6 @@
 """The operator's tools on an installation in moto, and on answers of ours where moto has none."""
 
 import argparse
-import io
 import json
 import os
 import re
@@ -17,7 +16,6 @@ from urllib.parse import parse_qs
 
 import boto3
 import pytest
-from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 
 from dlq.archive.storage.files import open_archive
 from dlq.archive.storage.local import LocalArchive
@@ -36,6 +34,7 @@ from tests.contract.cloudformation import Stack
 from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import KEYS, TEMPLATE, statements_of
 from tests.integration.conftest import Capture
+from tests.support.answered_calls import Answer, session_answering
 from tests.support.failure_table import create_failure_table
 from tests.support.glue_run import run_on_glue
 from tests.support.golden import assert_stored
@@ -74,28 +73,6 @@ def stack(endpoint: str) -> str:
 
 def run(*argv: str) -> int:
     return run_answering({}, *argv)
-
-
-Answer = Callable[[str], tuple[Any, ...]]
-"""A content type and a text for a request's body, and an HTTP status if it is not 200."""
-
-
-def session_answering(answers: Mapping[str, Answer], **options: Any) -> boto3.session.Session:
-    """Make a session whose calls of some operations, ``service.Operation``, never leave it."""
-    session = boto3.session.Session(**{"region_name": os.environ["AWS_REGION"], **options})
-
-    def respond(answer: Answer, request: AWSPreparedRequest, **_: Any) -> AWSResponse:
-        body = request.body or ""
-        kind, text, *status = answer(body.decode() if isinstance(body, bytes) else str(body))
-        raw = io.BytesIO(text.encode())
-        raw.stream = lambda *_, **__: iter([raw.read()])  # type: ignore[attr-defined]
-        return AWSResponse(request.url, (status or [200])[0], {"Content-Type": kind}, raw)  # type: ignore[arg-type]
-
-    for operation, answer in answers.items():
-        # What a handler of this event returns is the response; its type says None.
-        handler: Any = partial(respond, answer)
-        session.events.register(f"before-send.{operation}", handler)
-    return session
 
 
 def run_answering(answers: Mapping[str, Answer], *argv: str) -> int:

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from dlq.cli.terminal import AS_JSON, print_answer, print_line, print_parts
 from dlq.cli.verb import CHECK_FAILED, DONE, Verb
 from dlq.cli.verbs import require_yes
+from dlq.cli.verbs.doctor_all import examine_all, print_findings
 from dlq.errors import InputError
 from dlq.stack.outputs import clients_of, required
 from dlq.stack.rules import Installation, Severity, StackFinding, examine
@@ -21,10 +22,14 @@ what is broken or at risk, and what to change. Exit code 1 if something is broke
 
 With --send-test-message it also sends one marked message to the DLQ, whose counter makes the
 function park it: no consumer sees it. It finds the message among at most 100 parked ones, compares
-it and deletes it."""
+it and deletes it.
+
+With --all it lists the DLQs of the account and Region: which are members of the fleet of --stack
+(a stack with QueueTag), which could join it by a tag, and what is at risk then. It prints the
+commands; --tag runs them after a question. Whoever may tag a queue may let it join. Exit code 1 if
+something that has joined is broken, or a queue could not be tagged."""
 
 _VERDICTS = {True: ("works", "green"), False: ("broken", "red"), None: ("unknown", "cyan")}
-_STYLES = {Severity.BROKEN: "red", Severity.RISK: "yellow", Severity.UNKNOWN: "cyan"}
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,12 +43,26 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="send the test message to the main queue; your consumer has to fail on it",
     )
-    parser.add_argument("--yes", action="store_true", help="do not ask before --through-consumer")
+    parser.add_argument(
+        "--all", action="store_true", help="look at all DLQs of the account and Region"
+    )
+    parser.add_argument(
+        "--tag", action="store_true", help="with --all: tag the queues that could join"
+    )
+    parser.add_argument(
+        "--yes", action="store_true", help="do not ask before --through-consumer and --tag"
+    )
 
 
 def _run(options: argparse.Namespace) -> int:
     if options.through_consumer and not options.send_test_message:
         raise InputError("--through-consumer: add --send-test-message")
+    if options.tag and not options.all:
+        raise InputError("--tag: add --all")
+    if options.all and options.send_test_message:
+        raise InputError("--send-test-message: needs the one DLQ of a stack; leave --all out")
+    if options.all:
+        return examine_all(options)
 
     installation = survey(options.session, required(options.stack))
     findings = examine(installation)
@@ -101,11 +120,7 @@ def _print_check(check: Check) -> None:
 def _print(installation: Installation, findings: Sequence[StackFinding]) -> None:
     queues = ", ".join(queue.name for queue in installation.queues)
     print_line(f"{installation.function_name}: {queues}")
-    for finding in findings:
-        print_parts(
-            (f"{finding.severity.value:<8}", _STYLES[finding.severity]),
-            (f" {finding.subject}: {finding.fault}\n         to do: {finding.fix}", ""),
-        )
+    print_findings(findings)
 
     counts = Counter(finding.severity for finding in findings)
     print_line(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from dlq_replay.aws.tagged_queues import list_tagged_queues
+from dlq_replay.aws.tagged_queues import list_tagged_queues, read_queue_tags
 from dlq_replay.errors import QueueError
 from dlq_replay.wire.addresses import QueueAddress
 
@@ -16,8 +16,9 @@ ARN = "arn:aws:sqs:us-east-1:123456789012:"
 class TagClient:
     """Answers the pages in turn, and notes what it was asked; raises a page that is an error."""
 
-    def __init__(self, pages: Sequence[Sequence[str] | Exception]) -> None:
+    def __init__(self, pages: Sequence[Sequence[str] | Exception], value: str = "") -> None:
         self.pages = pages
+        self.tags = [{"Key": "owner", "Value": "x"}, {"Key": "dlq-replay", "Value": value}]
         self.requests: list[dict[str, Any]] = []
 
     def get_resources(self, **request: Any) -> dict[str, Any]:
@@ -28,7 +29,9 @@ class TagClient:
             raise page
         is_last = number + 1 == len(self.pages)
         return {
-            "ResourceTagMappingList": [{"ResourceARN": ARN + name} for name in page],
+            "ResourceTagMappingList": [
+                {"ResourceARN": ARN + name, "Tags": self.tags} for name in page
+            ],
             "PaginationToken": "" if is_last else str(number + 1),
         }
 
@@ -44,6 +47,16 @@ def test_every_page_is_read_until_the_token_is_empty() -> None:
     first = client.requests[0]
     assert first["TagFilters"] == [{"Key": "dlq-replay", "Values": ["payments"]}]
     assert first["ResourceTypeFilters"] == ["sqs"]
+
+
+def test_the_value_of_each_queue_that_has_the_tag_is_read() -> None:
+    client = TagClient([["orders"], ["orders-dlq"]], value="payments")
+    account = "123456789012"
+    assert read_queue_tags(client) == {
+        QueueAddress(account, "orders"): "payments",
+        QueueAddress(account, "orders-dlq"): "payments",
+    }
+    assert client.requests[0]["TagFilters"] == [{"Key": "dlq-replay", "Values": []}]
 
 
 def test_a_list_of_which_a_page_is_refused_is_no_list() -> None:

@@ -4,6 +4,7 @@ A queue joins a stack by the tag ``dlq-replay``, whose value is the stack's para
 dead-letter queues and their sources carry it alike. SQS sees a new tag only some minutes later.
 """
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -26,26 +27,41 @@ def list_tagged_queues(client: Any, tag: str) -> frozenset[QueueAddress]:  # noq
     Raises:
         QueueError: a page was refused or not answered. A part of the list is never returned.
     """
-    queues = set[QueueAddress]()
+    return frozenset(queue for queue, _ in _resources(client, tag))
+
+
+def read_queue_tags(client: Any) -> Mapping[QueueAddress, str]:  # noqa: ANN401 - boto3's
+    """Return the value of the tag ``dlq-replay`` of each queue that has it.
+
+    Raises:
+        QueueError: as ``list_tagged_queues``.
+    """
+    values: dict[QueueAddress, str] = {}
+    for queue, tags in _resources(client):
+        values[queue] = tags[TAG_KEY]
+    return values
+
+
+def _resources(client: Any, *values: str) -> Iterator[tuple[QueueAddress, Mapping[str, str]]]:  # noqa: ANN401 - boto3's
+    """List the queues whose tag has one of *values*, any without, and their tags by key."""
     request: dict[str, Any] = {
         "ResourceTypeFilters": ["sqs"],
-        "TagFilters": [{"Key": TAG_KEY, "Values": [tag]}],
+        "TagFilters": [{"Key": TAG_KEY, "Values": list(values)}],
         "ResourcesPerPage": _PAGE_RESOURCES,
     }
     while True:
         try:
             answer = client.get_resources(**request)
         except (ClientError, BotoCoreError) as error:
-            raise QueueError(
-                f"the queues with the tag {TAG_KEY}={tag}: {describe(error)}"
-            ) from error
+            tag = "=".join([TAG_KEY, *values])
+            raise QueueError(f"the queues with the tag {tag}: {describe(error)}") from error
 
         for resource in answer["ResourceTagMappingList"]:
             queue = QueueAddress.from_arn(resource["ResourceARN"])
             if is_queue_name(queue.name):
-                queues.add(queue)
+                yield queue, {tag["Key"]: tag["Value"] for tag in resource.get("Tags", [])}
 
         token = answer.get("PaginationToken")
         if not token:
-            return frozenset(queues)
+            return
         request["PaginationToken"] = token

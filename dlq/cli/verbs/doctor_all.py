@@ -1,0 +1,214 @@
+"""``doctor --all``: which DLQs of an account and Region are members of a fleet, which could be."""
+
+import argparse
+import shlex
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from dlq.cli.terminal import AS_JSON, print_answer, print_line, print_parts, print_table
+from dlq.cli.verb import CHECK_FAILED, DONE, PLACE_WORDS
+from dlq.cli.verbs import require_yes
+from dlq.errors import InputError
+from dlq.figures import counted
+from dlq.stack.fleet_rules import (
+    AccountFacts,
+    ExaminedDlq,
+    Membership,
+    examine_dlq,
+    examine_fleet,
+)
+from dlq.stack.fleet_survey import survey_account
+from dlq.stack.outputs import read_stack
+from dlq.stack.rules import Severity, StackFinding
+from dlq_replay.aws.sqs import describe
+from dlq_replay.aws.tagged_queues import TAG_KEY
+
+SEVERITY_STYLES = {Severity.BROKEN: "red", Severity.RISK: "yellow", Severity.UNKNOWN: "cyan"}
+
+_NAMES = 5
+"""Queues that a finding names; the others are in the answer of ``--json``."""
+
+_LEAVING = (
+    "a DLQ with held messages that leaves (aws sqs untag-queue) keeps them: they become visible "
+    "within 12 hours, and stay there until its retention ends or it joins again"
+)
+_NO_NET = (
+    "without a redrive policy of their own: a message that can be neither replayed nor parked "
+    "stays in them until its retention ends"
+)
+_LATER = "SQS and the function see a new tag only some minutes later"
+
+
+@dataclass(frozen=True, slots=True)
+class TaggedQueue:
+    """One queue that was to get the tag, and why it did not; empty if it did."""
+
+    queue_url: str
+    fault: str = ""
+
+
+def examine_all(options: argparse.Namespace) -> int:
+    """Print the DLQs of the account and Region, let them join where asked to; see the verb's help.
+
+    Raises:
+        InputError: the queues cannot be listed, or ``--tag`` has no fleet.
+    """
+    stack = read_stack(options.session, options.stack) if options.stack else None
+    if options.tag and not (stack and stack.queue_tag):
+        raise InputError(
+            "--tag: give --stack NAME of a fleet, a stack with QueueTag, whose tag the queues get"
+        )
+
+    account = survey_account(options.session, stack)
+    dlqs = [examine_dlq(facts) for facts in account.dlqs]
+    fleet_findings = examine_fleet(account)
+    urls = _urls_to_tag(account, dlqs)
+    commands = [_tag_command(url, account.fleet.tag) for url in urls] if account.fleet else []
+    notes = list(_notes(account, dlqs))
+    if not AS_JSON.get():
+        _print(dlqs, fleet_findings, notes, commands)
+
+    tagged: list[TaggedQueue] = []
+    if options.tag and account.fleet and urls:
+        tagged = _tag(options, urls, account.fleet.tag)
+
+    answer = {
+        "queue_tag": account.fleet.tag if account.fleet else None,
+        "queues": account.queue_count,
+        "dlqs": list(map(asdict, dlqs)),
+        "findings": list(map(asdict, fleet_findings)),
+        "notes": notes,
+        "commands": commands,
+        "tagged": list(map(asdict, tagged)),
+    }
+    print_answer(answer, lambda: None)
+
+    has_fault = any(result.fault for result in tagged) or any(map(_is_broken, fleet_findings))
+    for dlq in dlqs:
+        is_member = dlq.state in (Membership.JOINED, Membership.IN_PART)
+        has_fault = has_fault or (is_member and any(map(_is_broken, dlq.findings)))
+    return CHECK_FAILED if has_fault else DONE
+
+
+def _is_broken(finding: StackFinding) -> bool:
+    return finding.severity is Severity.BROKEN
+
+
+def _urls_to_tag(account: AccountFacts, dlqs: Sequence[ExaminedDlq]) -> list[str]:
+    """Return the queues that could join; a source before its DLQ, whose messages would wait."""
+    if account.fleet is None:
+        return []
+    urls: list[str] = []
+    for dlq in dlqs:
+        if dlq.state in (Membership.OPEN, Membership.IN_PART):
+            urls += dlq.untagged_urls
+    return urls
+
+
+def _tag_command(url: str, tag: str) -> str:
+    words = ["aws", "sqs", "tag-queue", "--queue-url", url, "--tags", f"{TAG_KEY}={tag}"]
+    return shlex.join([*words, *PLACE_WORDS.get()])
+
+
+def _tag(options: argparse.Namespace, urls: Sequence[str], tag: str) -> list[TaggedQueue]:
+    """Tag queues after a question, and print each result. To tag one again changes nothing."""
+    if not options.yes:
+        require_yes(
+            f"{counted(len(urls), 'queue')} get the tag {TAG_KEY}={tag}: then the function of "
+            f"stack {options.stack} replays their dead letters.",
+            "add --yes",
+        )
+
+    sqs = options.session.client("sqs")
+    results: list[TaggedQueue] = []
+    for url in urls:
+        fault = ""
+        try:
+            sqs.tag_queue(QueueUrl=url, Tags={TAG_KEY: tag})
+        except (ClientError, BotoCoreError) as error:
+            fault = describe(error)
+        results.append(TaggedQueue(url, fault))
+        if not AS_JSON.get():
+            print_line(f"not tagged: {url}: {fault}" if fault else f"tagged: {url}")
+    return results
+
+
+def _notes(account: AccountFacts, dlqs: Sequence[ExaminedDlq]) -> Iterator[str]:
+    if not account.queue_count:
+        yield "no queue in this account and Region (--region, --profile)"
+        return
+    if not dlqs:
+        yield (
+            f"{counted(account.queue_count, 'queue')}, and none is a DLQ: set the RedrivePolicy of "
+            "a source queue"
+        )
+    if account.fleet is None:
+        yield (
+            "no fleet is chosen: --stack NAME of a stack with QueueTag adds the commands by which "
+            "queues join it, and checks its members"
+        )
+    if account.tags is None:
+        yield "tags cannot be read (tag:GetResources), so nobody can say which queues are members"
+
+    without_net = 0
+    has_held = False
+    for facts, dlq in zip(account.dlqs, dlqs, strict=True):
+        is_member = dlq.state in (Membership.JOINED, Membership.IN_PART)
+        has_held = has_held or (is_member and dlq.held > 0)
+        if is_member and facts.dlq.max_receive_count is None:
+            without_net += 1
+    if without_net:
+        yield f"{counted(without_net, 'joined DLQ')} {_NO_NET}"
+    if has_held:
+        yield _LEAVING
+
+
+def _print(
+    dlqs: Sequence[ExaminedDlq],
+    fleet_findings: Sequence[StackFinding],
+    notes: Sequence[str],
+    commands: Sequence[str],
+) -> None:
+    if dlqs:
+        headings = ("DLQ", "sources", "state", "tag", "visible", "held")
+        rows: list[Sequence[object]] = []
+        for dlq in dlqs:
+            sources = ", ".join(dlq.sources)
+            rows.append((dlq.queue, sources, dlq.state, dlq.tag or "", dlq.visible, dlq.held))
+        print_table(headings, rows, spare=("tag", "sources"))
+
+    findings = list(fleet_findings)
+    for dlq in dlqs:
+        findings += dlq.findings
+    print_findings(findings)
+
+    counts = Counter(dlq.state for dlq in dlqs)
+    states = [f"{counts[state]} {state}" for state in Membership if counts[state]]
+    if states:
+        print_line(", ".join(states))
+    for note in notes:
+        print_line(f"note: {note}")
+    if commands:
+        print_line(f"to join ({_LATER}):")
+    for command in commands:
+        print_line(f"  {command}")
+
+
+def print_findings(findings: Sequence[StackFinding]) -> None:
+    """Print findings, the most severe first; those with the same words in one."""
+    subjects = defaultdict[tuple[Any, ...], list[str]](list)
+    for finding in sorted(findings, key=lambda finding: list(Severity).index(finding.severity)):
+        subjects[finding.severity, finding.fault, finding.fix].append(finding.subject)
+
+    for (severity, fault, fix), names in subjects.items():
+        shown = ", ".join(names[:_NAMES])
+        if len(names) > _NAMES:
+            shown += f" and {len(names) - _NAMES:,} more"
+        print_parts(
+            (f"{severity:<8}", SEVERITY_STYLES[severity]),
+            (f" {shown}: {fault}\n         to do: {fix}", ""),
+        )

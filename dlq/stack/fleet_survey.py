@@ -1,0 +1,221 @@
+"""Asks AWS for the DLQs of an account and Region, as members of a fleet. Reads only."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from dlq.aws.clients import CONCURRENT_CALLS, DescribedQueue, dead_letter_sources
+from dlq.figures import counted
+from dlq.stack.fleet_rules import AccountFacts, DlqFacts, Fleet, KeyFacts
+from dlq.stack.outputs import StackValues, aws_errors, clients_of
+from dlq.stack.rules import TriggerFacts
+from dlq.stack.survey import Client, Questions, list_mappings, list_pipes, read_sweep_rule
+from dlq_replay.aws.sqs import SqsQueue
+from dlq_replay.aws.tagged_queues import TAG_KEY, read_queue_tags
+from dlq_replay.errors import QueueError
+from dlq_replay.wire.addresses import QueueAddress
+
+if TYPE_CHECKING:
+    from boto3.session import Session
+
+_PAGE_QUEUES = 1000
+"""Without a size ListQueues answers 1,000 queues and no token for more."""
+
+_GONE = ("NonExistentQueue", "QueueDoesNotExist")
+"""Ends of SQS's codes for a queue that was deleted. It may be listed for another minute."""
+
+Sources = Mapping[QueueAddress, Collection[QueueAddress]]
+"""The source queues of each DLQ."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """The answers of SQS about one queue.
+
+    Attributes:
+        queue: None where SQS does not describe it.
+        refusal: SQS's code, where it does not describe it.
+        sources: the queues whose dead letters it gets; None where SQS does not list them.
+    """
+
+    address: QueueAddress
+    queue: DescribedQueue | None
+    refusal: str
+    sources: Collection[QueueAddress] | None
+
+
+def survey_account(session: "Session", stack: StackValues | None) -> AccountFacts:
+    """Gather the facts of all DLQs; *stack* is the fleet that they may join, None for none.
+
+    ``unknown`` names what AWS refuses. A DLQ is left out if it or a source cannot be described.
+
+    Raises:
+        InputError: the queues cannot be listed.
+    """
+    client = clients_of(session)
+    with aws_errors("the queues cannot be listed"):
+        urls = _list_queues(client)
+    with ThreadPoolExecutor(CONCURRENT_CALLS) as threads:
+        answers = list(threads.map(partial(_ask_about, client), urls))
+    answers = [answer for answer in answers if not answer.refusal.endswith(_GONE)]
+
+    questions = Questions()
+    ask = questions.ask
+    questions.unknown += _refused(answers)
+    tags = ask("tags", read_queue_tags, client("resourcegroupstaggingapi"))
+    triggers = ask("event source mappings", list_mappings, client) or []
+    triggers += ask("pipes", list_pipes, client) or []
+
+    fleet = None
+    if stack and stack.queue_tag:
+        rule = stack.sweep_rule
+        sweep = ask(f"rule {rule}", read_sweep_rule, client, rule) if rule else None
+        fleet = _fleet_of(stack, stack.queue_tag, sweep)
+
+    keys: dict[str, KeyFacts] = {}
+    for key in _customer_keys(answers):
+        key_facts = ask(f"KMS key {key}", _read_key, client, key)
+        if key_facts:
+            keys[key] = key_facts
+
+    queues = {answer.address: answer.queue for answer in answers}
+    sources = _sources_of_dlqs(answers, fleet)
+    dlqs: list[DlqFacts] = []
+    for address in sorted(sources):
+        dlq = queues.get(address)
+        own_sources = _described(sources[address], queues)
+        if dlq is None or own_sources is None:
+            continue
+        facts = DlqFacts(
+            dlq=dlq,
+            sources=own_sources,
+            tags=tags,
+            foreign_sources=_foreign(sources[address], address.account_id),
+            triggers=tuple(trigger for trigger in triggers if trigger.source_arn == dlq.arn),
+            keys=keys,
+            dlqs_among_sources=tuple(queue.name for queue in sources[address] if queue in sources),
+            fleet=fleet,
+        )
+        dlqs.append(facts)
+
+    return AccountFacts(
+        queue_count=len(answers),
+        dlqs=tuple(dlqs),
+        tags=tags,
+        fleet=fleet,
+        lone_members=tuple(_lone_members(queues, sources, tags or {}, fleet)),
+        unknown=tuple(questions.unknown),
+    )
+
+
+def _list_queues(client: Client) -> list[str]:
+    urls: list[str] = []
+    pages = client("sqs").get_paginator("list_queues")
+    for page in pages.paginate(PaginationConfig={"PageSize": _PAGE_QUEUES}):
+        urls += page.get("QueueUrls", [])
+    return urls
+
+
+def _ask_about(client: Client, url: str) -> _Answers:
+    sqs = client("sqs")
+    queue = None
+    refusal = ""
+    try:
+        queue = DescribedQueue(url, SqsQueue(sqs, url).describe())
+    except QueueError as error:
+        refusal = error.code
+    sources = dead_letter_sources(url, lambda _: sqs)
+    return _Answers(QueueAddress.from_url(url), queue, refusal, sources)
+
+
+def _refused(answers: Sequence[_Answers]) -> Iterator[str]:
+    """Name the queues about which SQS refused an answer, in one sentence for each refusal."""
+    names = defaultdict[str, list[str]](list)
+    for answer in answers:
+        if answer.refusal:
+            names[f"cannot be described: {answer.refusal}"].append(answer.address.name)
+        elif answer.sources is None:
+            names["sources cannot be listed"].append(answer.address.name)
+    for refusal, queues in names.items():
+        yield f"{counted(len(queues), 'queue')}: {refusal} ({', '.join(queues)})"
+
+
+def _fleet_of(stack: StackValues, tag: str, sweep: TriggerFacts | None) -> Fleet:
+    functions = filter(None, (stack.function_arn, stack.sweep_function_arn))
+    parked_urls = filter(None, (stack.parked_queue_url, stack.fifo_parked_queue_url))
+    return Fleet(
+        stack=stack.stack,
+        tag=tag,
+        functions=tuple(functions),
+        parked_queues=tuple(map(QueueAddress.from_url, parked_urls)),
+        sweep=sweep,
+    )
+
+
+def _customer_keys(answers: Sequence[_Answers]) -> list[str]:
+    keys = {answer.queue.customer_key for answer in answers if answer.queue}
+    return sorted(filter(None, keys))
+
+
+def _read_key(client: Client, key: str) -> KeyFacts:
+    kms = client("kms")
+    metadata = kms.describe_key(KeyId=key)["KeyMetadata"]
+    tags = kms.list_resource_tags(KeyId=metadata["Arn"])["Tags"]
+    values = [tag["TagValue"] for tag in tags if tag["TagKey"] == TAG_KEY]
+    return KeyFacts(
+        arn=metadata["Arn"],
+        tag=values[0] if values else None,
+        is_managed_by_aws=metadata["KeyManager"] == "AWS",
+    )
+
+
+def _sources_of_dlqs(answers: Sequence[_Answers], fleet: Fleet | None) -> Sources:
+    """Return what queues' own redrive policies and SQS's lists say, without parked queues."""
+    sources = defaultdict[QueueAddress, set[QueueAddress]](set)
+    for answer in answers:
+        target = answer.queue.redrive_target_arn if answer.queue else None
+        if target:
+            sources[QueueAddress.from_arn(target)].add(answer.address)
+        if answer.sources:
+            sources[answer.address].update(answer.sources)
+    # A DLQ's own redrive policy may lead to them.
+    for parked in fleet.parked_queues if fleet else ():
+        sources.pop(parked, None)
+    return sources
+
+
+def _described(
+    addresses: Collection[QueueAddress], queues: Mapping[QueueAddress, DescribedQueue | None]
+) -> tuple[DescribedQueue, ...] | None:
+    """Return those of *addresses* that are listed; None if one of them could not be described."""
+    described: list[DescribedQueue] = []
+    for address in sorted(addresses):
+        queue = queues.get(address)
+        if queue:
+            described.append(queue)
+        elif address in queues:
+            return None
+    return tuple(described)
+
+
+def _foreign(addresses: Collection[QueueAddress], account_id: str) -> tuple[str, ...]:
+    foreign = [queue for queue in sorted(addresses) if queue.account_id != account_id]
+    return tuple(f"{queue.name} of account {queue.account_id}" for queue in foreign)
+
+
+def _lone_members(
+    queues: Mapping[QueueAddress, DescribedQueue | None],
+    sources: Sources,
+    tags: Mapping[QueueAddress, str],
+    fleet: Fleet | None,
+) -> Iterator[str]:
+    """Name the members of the fleet that are neither DLQ nor source of one."""
+    if fleet is None:
+        return
+    used = {*sources, *fleet.parked_queues}.union(*sources.values())
+    for queue in sorted(queues):
+        if queue not in used and tags.get(queue) == fleet.tag:
+            yield queue.name
