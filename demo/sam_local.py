@@ -64,8 +64,12 @@ def _print_result(
 
 
 def event_names() -> list[str]:
-    """Return the names of the events: the files without ``.json``."""
-    return sorted(path.stem for path in EVENTS.glob("*.json") if not path.stem.startswith("env"))
+    """Return the names of the replay function's events: the files without ``.json``.
+
+    ``sweep`` is the event of another function, which asks for tags that no local server has.
+    """
+    names = {path.stem for path in EVENTS.glob("*.json") if not path.stem.startswith("env")}
+    return sorted(names - {"sweep"})
 
 
 @contextmanager

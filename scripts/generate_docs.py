@@ -17,7 +17,13 @@ from dlq_replay.replaying.measures import Metric
 from dlq_replay.rules.breaker import BreakerRules
 from dlq_replay.rules.decision import ParkReason
 from tests.contract.cloudformation import Stack
-from tests.contract.template import ALL_PARTS, TEMPLATE, as_list, statements_of
+from tests.contract.template import (
+    ALL_OF_A_FLEET,
+    ALL_PARTS,
+    TEMPLATE,
+    as_list,
+    statements_of,
+)
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "README-SAR.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -283,6 +289,7 @@ ROLES = {
 }
 JOBS = {"SparkJobRole", "ExpireRole"}
 SHORTER = (
+    (r"^arn:aws:sqs:[^:]*:[^:]*:\*$", "all queues"),
     (r"^arn:aws:[^:]*:[^:]*:[^:]*:|\.us-east-1\.amazonaws\.com$", ""),
     (r"^\w+LogGroup\.Arn$", "its log groups"),
     (r"^archivebucket", "archive bucket"),
@@ -293,8 +300,21 @@ SHORTER = (
 
 
 def roles() -> Lines:
-    """Return the permissions of each role: README-SAR.md."""
-    stack = Stack.of(TEMPLATE, ALL_PARTS)
+    """Return the permissions of each role: README-SAR.md. Last those that a fleet alone has."""
+    of_one = _roles_by_grant(Stack.of(TEMPLATE, ALL_PARTS))
+    of_fleet = _roles_by_grant(Stack.of(TEMPLATE, ALL_OF_A_FLEET))
+    rows = []
+    for (resources, actions), described in of_one.items():
+        rows.append((described, resources, actions))
+    for grant, described in of_fleet.items():
+        if grant not in of_one:
+            resources, actions = grant
+            rows.append((f"in a fleet: {described}", resources, actions))
+    return table(("Role of", "On", "Actions"), rows)
+
+
+def _roles_by_grant(stack: Stack) -> dict[tuple[str, str], str]:
+    """Return the roles that have each grant: resources and actions."""
     roles_of: dict[tuple[str, str], list[str]] = {}
     for role, description in ROLES.items():
         for statement in statements_of(stack, role):
@@ -302,16 +322,11 @@ def roles() -> Lines:
             actions = ", ".join(f"`{action}`" for action in as_list(statement["Action"]))
             grant = (resources, actions + _condition(statement))
             roles_of.setdefault(grant, []).append(description)
-
-    rows = []
-    for (resources, actions), descriptions in roles_of.items():
-        described = ", ".join(descriptions)
-        rows.append((described, resources, actions))
-    return table(("Role of", "On", "Actions"), rows)
+    return {grant: ", ".join(descriptions) for grant, descriptions in roles_of.items()}
 
 
 GATEWAYS = {"dynamodb", "s3"}
-ENDPOINTS = {"cloudwatch": "monitoring"}
+ENDPOINTS = {"cloudwatch": "monitoring", "tag": "tagging"}
 NOT_CALLED = {"kms", "xray"}
 """Services that other services call for a role."""
 
@@ -322,16 +337,15 @@ FOR_GLUE = {"logs", "sts"}
 def endpoints() -> Lines:
     """Return the VPC endpoints and the roles that need them: docs/install.md."""
     stack = Stack.of(TEMPLATE, ALL_PARTS)
+    fleet = Stack.of(TEMPLATE, ALL_OF_A_FLEET)
     users: dict[str, list[str]] = {}
     for role, description in ROLES.items():
         services = _called_services(stack, role)
-        if role in JOBS:
-            services -= {"glue", "ec2"}
-            services |= FOR_GLUE
-        else:
-            services -= {"logs"}
         for service in sorted(services):
             users.setdefault(ENDPOINTS.get(service, service), []).append(description)
+        for service in sorted(_called_services(fleet, role) - services):
+            in_a_fleet = f"{description} (in a fleet)"
+            users.setdefault(ENDPOINTS.get(service, service), []).append(in_a_fleet)
 
     rows = []
     for service, descriptions in sorted(users.items()):
@@ -347,14 +361,18 @@ def _called_services(stack: Stack, role: str) -> set[str]:
             continue
         for action in as_list(statement["Action"]):
             services.add(action.partition(":")[0])
-    return services - NOT_CALLED
+
+    services -= NOT_CALLED
+    return services - {"glue", "ec2"} | FOR_GLUE if role in JOBS else services - {"logs"}
 
 
 def _named(values: Any) -> str:  # noqa: ANN401 - text or a list, in a template
     parameter_of = {}
-    for parameter, value in ALL_PARTS.items():
-        for arn in value.split(","):
-            parameter_of[arn] = parameter
+    for parameter, value in (ALL_OF_A_FLEET | ALL_PARTS).items():
+        for part in value.split(","):
+            parameter_of[part] = parameter
+    # Many parameters have this value.
+    parameter_of.pop("true", None)
 
     names = []
     for value in map(str, as_list(values)):

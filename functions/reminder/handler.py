@@ -20,7 +20,13 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from dlq_replay.aws.answers import with_checked_answers
-from dlq_replay.replaying.measures import MAIN_QUEUE_DIMENSION, Measured, Metric, publish
+from dlq_replay.replaying.measures import (
+    MAIN_QUEUE_DIMENSION,
+    QUEUE_TAG_DIMENSION,
+    Measured,
+    Metric,
+    publish,
+)
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
@@ -59,12 +65,18 @@ _COUNTS: "tuple[QueueAttributeNameType, ...]" = (
 _COUNT_METRICS = ("ApproximateNumberOfMessagesVisible", "ApproximateNumberOfMessagesNotVisible")
 
 
+_WORDS = {MAIN_QUEUE_DIMENSION: "Main queue", QUEUE_TAG_DIMENSION: "Queues with the tag"}
+"""The queues of a notice, by the dimension of their metrics."""
+
+
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """Messages that wait for a decision.
 
     Attributes:
-        parked: approximate number of messages in the parked queue.
+        dimension: the dimension of the stack's metrics: of a main queue, or of a fleet's tag.
+        queues: the name of the main queue, or the value of the tag.
+        parked: approximate number of messages in the parked queues.
         groups: groups of the last analysis that a notice names: status, id and number of messages,
             in the order of the notice. None where no analysis left a record.
         pending: messages in the archive without a decision, at the end of the last run of the
@@ -75,7 +87,8 @@ class Waiting:
         drained_at: when the last run that emptied the parked queue began; None as above.
     """
 
-    main_queue: str
+    dimension: str
+    queues: str
     parked: int
     groups: Sequence[tuple[str, str, int]] | None = None
     pending: int | None = None
@@ -109,12 +122,14 @@ class Waiting:
             waiting = f"{self.title}: groups of dead letters"
         else:
             waiting = f"{self.parked + (self.pending or 0)} dead letters wait"
-        return f"{waiting}, main queue {self.main_queue}"[:SUBJECT_MAX_CHARACTERS]
+        words = _WORDS[self.dimension].lower()
+        return f"{waiting}, {words} {self.queues}"[:SUBJECT_MAX_CHARACTERS]
 
     @property
     def text(self) -> str:
         """The notice: counts, groups, and what to do. Without any part of a message."""
-        lines = [f"Main queue: {self.main_queue}", f"In the parked queue: {self.parked}"]
+        words = _WORDS[self.dimension]
+        lines = [f"{words}: {self.queues}", f"In the parked queue: {self.parked}"]
         if self.pending is not None:
             days = self.oldest_pending_seconds // 86_400
             age = f", the oldest for {days} days" if days else ""
@@ -173,19 +188,23 @@ def lambda_handler(event: Mapping[str, Any], context: object) -> None:
 
     waiting = read_waiting(_client("sqs"), _client("s3"), os.environ)
     if waiting.parked:
-        queue = os.environ["PARKED_QUEUE_URL"].rpartition("/")[2]
-        age = oldest_parked(_client("cloudwatch"), queue, waiting.drained_at)
-        _print_metric(Metric.OLDEST_PARKED_SECONDS, age)
+        ages = []
+        for url in _parked_queue_urls(os.environ):
+            queue = url.rpartition("/")[2]
+            ages.append(oldest_parked(_client("cloudwatch"), queue, waiting.drained_at))
+        _print_metric(Metric.OLDEST_PARKED_SECONDS, max(ages))
     if waiting.is_due:
         _publish(waiting.subject, waiting.text)
 
 
 def read_waiting(sqs: "SQSClient", s3: "S3Client", environment: Mapping[str, str]) -> Waiting:
     """Read the numbers of waiting messages and the groups of the last analysis."""
-    url = environment["PARKED_QUEUE_URL"]
-    counts = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=_COUNTS)["Attributes"]
-    parked = sum(int(counts[name]) for name in _COUNTS)
-    waiting = Waiting(environment["MAIN_QUEUE_NAME"], parked)
+    parked = 0
+    for url in _parked_queue_urls(environment):
+        counts = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=_COUNTS)["Attributes"]
+        parked += sum(int(counts[name]) for name in _COUNTS)
+    dimension, queues = _dimension(environment)
+    waiting = Waiting(dimension, queues, parked)
     bucket = environment.get("ARCHIVE_BUCKET")
     if not bucket:
         return waiting
@@ -202,6 +221,21 @@ def read_waiting(sqs: "SQSClient", s3: "S3Client", environment: Mapping[str, str
 
     groups = _groups(_read_json(s3, bucket, newest_key)) if newest_key else None
     return replace(waiting, groups=groups, **_of_last_run(status))
+
+
+def _parked_queue_urls(environment: Mapping[str, str]) -> list[str]:
+    """Return the URLs of the parked queues: of a fleet with FIFO queues two, else one."""
+    fifo_url = environment.get("FIFO_PARKED_QUEUE_URL")
+    standard_url = environment["PARKED_QUEUE_URL"]
+    return [standard_url, fifo_url] if fifo_url else [standard_url]
+
+
+def _dimension(environment: Mapping[str, str]) -> tuple[str, str]:
+    """Return name and value of the dimension of the stack's metrics."""
+    tag = environment.get("QUEUE_TAG")
+    if tag:
+        return QUEUE_TAG_DIMENSION, tag
+    return MAIN_QUEUE_DIMENSION, environment["MAIN_QUEUE_NAME"]
 
 
 def last_scheduled_start(glue: "GlueClient", job: str) -> datetime:
@@ -265,8 +299,8 @@ def _query(number: int, metric: str, queue: str) -> "MetricDataQueryTypeDef":
 
 def _print_metric(metric: Metric, age: timedelta) -> None:
     measured: Measured = {metric: [max(0, int(age.total_seconds()))]}
-    now_seconds = datetime.now(UTC).timestamp()
-    publish(measured, MAIN_QUEUE_DIMENSION, os.environ["MAIN_QUEUE_NAME"], now_seconds)
+    dimension, value = _dimension(os.environ)
+    publish(measured, dimension, value, datetime.now(UTC).timestamp())
 
 
 def _groups(seen: Any) -> list[tuple[str, str, int]] | None:  # noqa: ANN401 - JSON

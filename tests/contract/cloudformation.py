@@ -199,6 +199,9 @@ _FUNCTIONS: Mapping[str, Callable[[Stack, Any], Any]] = {
     "Condition": Stack._holds,  # noqa: SLF001
     "Ref": Stack._ref,  # noqa: SLF001 - the table belongs to the class
     "Fn::And": lambda stack, parts: all(stack.resolve(parts)),
+    "Fn::EachMemberEquals": lambda stack, pair: (
+        {*stack.resolve(pair[0])} <= {stack.resolve(pair[1])}
+    ),
     "Fn::Equals": lambda stack, pair: stack.resolve(pair[0]) == stack.resolve(pair[1]),
     "Fn::FindInMap": Stack._find_in_map,  # noqa: SLF001
     "Fn::GetAtt": Stack._get_att,  # noqa: SLF001

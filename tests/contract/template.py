@@ -46,16 +46,23 @@ QUEUE_KEYS = [f"arn:aws:kms:us-east-1:123456789012:key/{name}" for name in ("ord
 KEYS = {"QueueKmsKeyArns": ",".join(QUEUE_KEYS)}
 
 
-ALL_PARTS = (
+MORE_PARTS = (
     SPARK_JOB
     | {"SparkJobPolicyUri": "s3://rules/policy.yaml", "ArchiveRetentionDays": "90"}
     | PRESCRIBED
     | KEYS
-    | OTHER_MAIN_QUEUES
-    | OWN_QUEUES
     | OWN_PARKED_QUEUE
 )
+ALL_PARTS = MORE_PARTS | OTHER_MAIN_QUEUES | OWN_QUEUES
 """Parameters with which the stack has all of its roles and statements."""
+
+FLEET = {"QueueTag": "shop"}
+SWEEP = FLEET | {"Sweep": "true"}
+ALL_OF_A_FLEET = MORE_PARTS | SWEEP | {"FifoParkedQueue": "true"}
+"""The same for a fleet, which has no queues of its own but parked ones."""
+
+MEMBERS = "arn:aws:sqs:us-east-1:123456789012:*"
+TAG_CONDITION = "aws:ResourceTag/dlq-replay"
 
 
 def function_of(stack: Stack) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from tests.contract.cloudformation import Stack, load_template
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENTS = sorted((ROOT / "events").glob("env*.json"))
-EVENTS = sorted(set((ROOT / "events").glob("*.json")) - set(ENVIRONMENTS))
+SWEEP = ROOT / "events" / "sweep.json"
+EVENTS = sorted(set((ROOT / "events").glob("*.json")) - {*ENVIRONMENTS, SWEEP})
 
 SYSTEM_ATTRIBUTES_OF_EVERY_DEAD_LETTER = {
     "ApproximateReceiveCount",
@@ -56,6 +57,20 @@ def test_records_have_the_form_in_which_lambda_sends_them(path: Path) -> None:
             assert kind in {"String", "Number", "Binary"}
             assert attribute.keys() == {value, "dataType", "stringListValues", "binaryListValues"}
             assert attribute["stringListValues"] == attribute["binaryListValues"] == []
+
+
+def test_the_sweep_s_event_has_the_form_in_which_a_rule_sends_it() -> None:
+    """See "Events from Amazon EventBridge rules on a schedule" in EventBridge's user guide."""
+    event = load("sweep")
+
+    fields = ["version", "id", "detail-type", "source", "account", "time", "region", "resources"]
+    assert list(event) == [*fields, "detail"]
+    assert (event["source"], event["detail-type"]) == ("aws.events", "Scheduled Event")
+    [rule] = event["resources"]
+    arn = f"arn:aws:events:{event['region']}:{event['account']}:rule/"
+    assert rule.startswith(arn)
+    assert "SweepRule" in rule
+    assert event["detail"] == {}
 
 
 @pytest.mark.parametrize("path", ENVIRONMENTS, ids=lambda path: path.stem)

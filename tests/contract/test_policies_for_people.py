@@ -10,10 +10,14 @@ import pytest
 from tests.contract.cloudformation import Stack
 from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import (
+    ALL_OF_A_FLEET,
     ALL_PARTS,
+    MEMBERS,
     PRESCRIBED,
     ROOT,
     SPARK_JOB,
+    SWEEP,
+    TAG_CONDITION,
     TEMPLATE,
     as_list,
     by_resource,
@@ -27,7 +31,7 @@ LONGEST_INLINE = 10_240
 """IAM quotas, without white space: of a managed policy, and of all inline policies of a role."""
 
 
-@pytest.mark.parametrize("given", [SPARK_JOB, ALL_PARTS])
+@pytest.mark.parametrize("given", [SPARK_JOB, ALL_PARTS, SPARK_JOB | SWEEP, ALL_OF_A_FLEET])
 def test_operators_may_do_on_queues_and_archive_what_the_job_may(given: dict[str, str]) -> None:
     stack = Stack.of(TEMPLATE, given)
     policies = ["OperatorPolicy", "OperatorArchivePolicy"]
@@ -83,12 +87,29 @@ def test_looking_needs_what_its_page_says() -> None:
     assert {action for action in of_policy if f"`{action}`" not in page} == set()
 
 
-def test_who_looks_can_neither_send_nor_delete() -> None:
-    stack = Stack.of(TEMPLATE, ALL_PARTS)
-    for queue in ("DeadLetterQueue", "ParkedQueue", "MainQueue"):
+@pytest.mark.parametrize("given", [ALL_PARTS, ALL_OF_A_FLEET], ids=["one queue", "fleet"])
+def test_who_looks_can_neither_send_nor_delete(given: dict[str, str]) -> None:
+    stack = Stack.of(TEMPLATE, given)
+    for queue in ("DeadLetterQueue", "ParkedQueue", "ParkedFifoQueue.fifo", "MainQueue"):
         for action in ("SendMessage", "DeleteMessage", "PurgeQueue", "StartMessageMoveTask"):
-            call = Call(f"sqs:{action}", f"arn:aws:sqs:us-east-1:123456789012:{queue}")
+            arn = MEMBERS.replace("*", queue)
+            call = Call(f"sqs:{action}", arn, {TAG_CONDITION: "shop"})
             assert not is_allowed(call, statements_of(stack, "LookPolicy")), call
+
+
+@pytest.mark.parametrize("given", [SWEEP, ALL_OF_A_FLEET])
+def test_operators_of_a_fleet_pause_and_resume_its_sweep_alone(given: dict[str, str]) -> None:
+    statements = statements_of(Stack.of(TEMPLATE, given), "OperatorPolicy")
+    changes = {"EnableRule", "DisableRule"}
+
+    for action in ("DescribeRule", *changes, "PutRule", "DeleteRule", "PutTargets"):
+        is_given = action in changes | {"DescribeRule"}
+        assert is_allowed(Call(f"events:{action}", "SweepRule.Arn"), statements) is is_given
+        assert not is_allowed(Call(f"events:{action}", "SparkJobFailedRule.Arn"), statements)
+    for function in ("ReplayFunction", "SweepFunction"):
+        assert is_allowed(Call("lambda:GetFunctionConfiguration", f"{function}.Arn"), statements)
+    for action in ("tag:GetResources", "cloudwatch:GetMetricData"):
+        assert is_allowed(Call(action, "*"), statements)
 
 
 @pytest.mark.parametrize("days", ["", "90"])
@@ -106,6 +127,7 @@ def test_only_erasers_and_the_job_of_the_retention_may_delete_what_is_archived(d
 
 
 LONGEST_NAMES = {
+    "AWS::Events::Rule": 64,
     "AWS::IAM::Role": 64,
     "AWS::Logs::LogGroup": 64,
     "AWS::S3::Bucket": 63,
@@ -116,6 +138,7 @@ LONGEST_PATH = f"/{'/'.join(['p' * 50] * 10)}/"
 """IAM allows 512 characters, the template ten parts."""
 
 ARNS = {
+    "AWS::Events::Rule": "arn:aws:events:us-east-1:123456789012:rule/{}",
     "AWS::IAM::Role": f"arn:aws:iam::123456789012:role{LONGEST_PATH}{{}}",
     "AWS::Logs::LogGroup": "arn:aws:logs:us-east-1:123456789012:log-group:/aws/lambda/{}:*",
     "AWS::Serverless::Function": "arn:aws:lambda:us-east-1:123456789012:function:{}",
@@ -182,7 +205,16 @@ def longest_region() -> tuple[str, str]:
     return max(regions, key=lambda names: len("".join(names)))
 
 
-@pytest.mark.parametrize("own", [{}, LONGEST_QUEUES], ids=["created", "yours"])
+OF_A_FLEET = {
+    **SWEEP,
+    "QueueTag": "t" * 128,
+    "FifoParkedQueue": "true",
+    "OtherMainQueueArns": "",
+    "ParkedQueueArn": LONGEST_QUEUES["ParkedQueueArn"],
+}
+
+
+@pytest.mark.parametrize("own", [{}, LONGEST_QUEUES, OF_A_FLEET], ids=["created", "yours", "fleet"])
 def test_iam_has_room_for_every_policy_with_the_longest_parameters(own: dict[str, str]) -> None:
     partition, region = longest_region()
     stack = NamedStack.of(TEMPLATE, widest_parameters() | own)

@@ -2,8 +2,8 @@
 
 ``make snapshot`` writes the file again: read its difference then, line by line. Of the first stack
 it has everything but texts and ``CreatedAfter``, of which ``test_translation.py`` has the rule; of
-each other one what differs from the first, but for the dashboard; at the end
-``templates/pipe-trigger.yaml``.
+each other one what differs from the first, but for the dashboard; of fleets what differs from the
+first fleet; at the end ``templates/pipe-trigger.yaml``.
 """
 
 import json
@@ -16,9 +16,11 @@ import yaml
 
 from tests.contract.cloudformation import Stack, load_template
 from tests.contract.template import (
+    ALL_OF_A_FLEET,
     ALL_PARTS,
     DATA_KEY,
     FIFO,
+    FLEET,
     KEYS,
     NETWORK,
     NO_ALARMS,
@@ -28,6 +30,7 @@ from tests.contract.template import (
     OWN_QUEUES,
     ROOT,
     SPARK_JOB,
+    SWEEP,
     TEMPLATE,
 )
 
@@ -72,6 +75,19 @@ STACKS: Mapping[str, Mapping[str, str]] = {
     "retention": SPARK_JOB | {"ArchiveRetentionDays": "90"},
     "all parts": ALL_PARTS,
 }
+FIRST_FLEET = "fleet"
+FLEETS: Mapping[str, Mapping[str, str]] = {
+    FIRST_FLEET: SPARK_JOB | FLEET,
+    "fleet without the Spark job": FLEET,
+    "fleet with a sweep": SPARK_JOB | SWEEP,
+    "fleet with a sweep that is off": SPARK_JOB | SWEEP | {"ReplayEnabled": "false"},
+    "fleet with a FIFO parked queue": SPARK_JOB | FLEET | {"FifoParkedQueue": "true"},
+    "fleet with your parked queue": SPARK_JOB | FLEET | OWN_PARKED_QUEUE,
+    "fleet without a failure table": SPARK_JOB | FLEET | {"CreateFailureTable": "false"},
+    "fleet without alarms": SPARK_JOB | SWEEP | NO_ALARMS | {"CreateDashboard": "false"},
+    "fleet with keys of parked queues": SPARK_JOB | FLEET | DATA_KEY | KEYS,
+    "all parts of a fleet": ALL_OF_A_FLEET,
+}
 DLQ = OWN_QUEUES["DLQArn"]
 FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:replay"
 PIPES = {
@@ -87,14 +103,25 @@ def stacks() -> dict[str, Any]:
     made = {name: _stack(given) for name, given in STACKS.items()}
     first = made[FIRST]
     differences = {name: _difference(first, stack) for name, stack in made.items() if name != FIRST}
-    [dashboard] = Stack.of(TEMPLATE, SPARK_JOB).of_type("AWS::CloudWatch::Dashboard").values()
+
+    fleets = {name: _stack(given) for name, given in FLEETS.items()}
+    for name, stack in fleets.items():
+        base = first if name == FIRST_FLEET else fleets[FIRST_FLEET]
+        differences[name] = _difference(base, stack)
+    differences["dashboard of a fleet"] = _widgets(ALL_OF_A_FLEET)
+
+    pipe = load_template(ROOT / "templates" / "pipe-trigger.yaml")
+    pipes = {name: _stack(given, pipe) for name, given in PIPES.items()}
+    return {FIRST: first, "its dashboard": _widgets(SPARK_JOB)} | differences | pipes
+
+
+def _widgets(given: Mapping[str, str]) -> Any:
+    [dashboard] = Stack.of(TEMPLATE, given).of_type("AWS::CloudWatch::Dashboard").values()
     widgets = json.loads(dashboard["DashboardBody"])["widgets"]
     for widget in widgets:
         lines = widget["properties"].get("metrics", ())
         widget["properties"]["metrics"] = [json.dumps(line) for line in lines]
-    pipe = load_template(ROOT / "templates" / "pipe-trigger.yaml")
-    pipes = {name: _stack(given, pipe) for name, given in PIPES.items()}
-    return {FIRST: first, "its dashboard": widgets} | differences | pipes
+    return widgets
 
 
 def _stack(given: Mapping[str, str], template: Mapping[str, Any] = TEMPLATE) -> Any:

@@ -12,16 +12,19 @@ from dlq.cli.running import parse
 from dlq.erase.erase import EraseRequest
 from dlq.stack.glue_runs import command_of
 from dlq_replay import __version__
-from dlq_replay.settings import ReplaySettings
+from dlq_replay.settings import FleetSettings, ReplaySettings
 from scripts.generate_docs import EVENT_MESSAGES, FUNCTION_GB
 from tests.contract.cloudformation import PSEUDO_PARAMETERS, Stack, load_template
 from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import (
+    ALL_OF_A_FLEET,
     ALL_PARTS,
     APPLICATION,
     DATA_KEY,
     FIFO,
+    FLEET,
     KEYS,
+    MEMBERS,
     NETWORK,
     OTHER_MAIN_QUEUES,
     OWN_PARKED_QUEUE,
@@ -29,6 +32,8 @@ from tests.contract.template import (
     PRESCRIBED,
     ROOT,
     SPARK_JOB,
+    SWEEP,
+    TAG_CONDITION,
     TEMPLATE,
     as_list,
     environment_of,
@@ -106,10 +111,13 @@ def test_the_environment_is_what_the_settings_read() -> None:
 
     read = {"POWERTOOLS_SERVICE_NAME"}
     environment = Environment(environment_of(Stack.of(TEMPLATE)))
+    of_fleet = Environment(environment_of(Stack.of(TEMPLATE, FLEET)))
 
     ReplaySettings.from_env(environment)
+    FleetSettings.from_env(of_fleet)
 
-    assert read == environment.keys()
+    assert read == environment.keys() | of_fleet.keys()
+    assert of_fleet.keys() - environment.keys() == {"QUEUE_TAG", "FIFO_PARKED_QUEUE_URL"}
 
 
 @pytest.mark.parametrize(
@@ -133,6 +141,16 @@ def test_the_environment_is_what_the_settings_read() -> None:
 )
 def test_what_the_parameters_admit_are_valid_settings(given: dict[str, str]) -> None:
     ReplaySettings.from_env(environment_of(Stack.of(TEMPLATE, given)))
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"FifoParkedQueue": "true"}, OWN_PARKED_QUEUE, {"CreateFailureTable": "false"}]
+)
+def test_what_the_parameters_of_a_fleet_admit_are_valid_settings(given: dict[str, str]) -> None:
+    settings = FleetSettings.from_env(environment_of(Stack.of(TEMPLATE, FLEET | given)))
+
+    assert settings.queue_tag == "shop"
+    assert (settings.fifo_parked_queue_url is not None) is ("FifoParkedQueue" in given)
 
 
 @pytest.mark.parametrize("given", stored_texts("refused_parameters"))
@@ -173,12 +191,35 @@ TOPIC = {"AlarmTopicArn": "arn:aws:sns:us-east-1:123456789012:on-call"}
         (KEYS, []),
         (SPARK_JOB | KEYS, ["KeyedMessagesNeedAKeyedArchive"]),
         (SPARK_JOB | KEYS | DATA_KEY, []),
+        (FLEET, []),
+        (ALL_OF_A_FLEET, []),
+        (FLEET | OWN_QUEUES, ["FleetQueuesJoinByTag"]),
+        (FLEET | OTHER_MAIN_QUEUES, ["FleetQueuesJoinByTag"]),
+        (FLEET | {"MainQueueName": "orders"}, ["YourQueuesGoTogether", "FleetQueuesJoinByTag"]),
+        *(
+            (FLEET | {name: value}, ["YourQueuesGoTogether", "FleetQueuesJoinByTag"])
+            for name, value in OWN_QUEUES.items()
+        ),
+        ({"Sweep": "true"}, ["OnlyFleetsSweep"]),
+        ({"FifoParkedQueue": "true"}, ["OnlyFleetsSweep"]),
     ],
 )
 def test_parameters_that_contradict_each_other_break_a_rule(
     given: dict[str, str], broken_rules: list[str]
 ) -> None:
     assert Stack.of(TEMPLATE, given).broken_rules == broken_rules
+
+
+@pytest.mark.parametrize("given", [SPARK_JOB, SWEEP, ALL_OF_A_FLEET])
+def test_a_fleet_has_no_main_queue_and_no_dead_letter_queue(given: dict[str, str]) -> None:
+    stack = Stack.of(TEMPLATE, FLEET | given)
+
+    queues = {"ParkedQueue", "ParkedFifoQueue", "ReminderFailures"}
+    assert stack.of_type("AWS::SQS::Queue").keys() <= queues
+    assert stack.of_type("AWS::Lambda::EventSourceMapping") == {}
+    # A DLQ of the fleet may have a parked queue as the net under it.
+    for name in queues - {"ReminderFailures"}:
+        assert "RedriveAllowPolicy" not in stack.of_type("AWS::SQS::Queue").get(name, {})
 
 
 @pytest.mark.parametrize("given", [{"MainQueueName": "odrers"}, FIFO])
@@ -246,6 +287,22 @@ def test_the_url_of_your_dlq_has_the_domain_of_the_partition() -> None:
     assert environment_of(in_china)["DLQ_URL"] == url
 
 
+@pytest.mark.parametrize("given", [SWEEP, ALL_OF_A_FLEET])
+def test_a_sweep_is_the_replay_function_with_another_handler(given: dict[str, str]) -> None:
+    functions = Stack.of(TEMPLATE, given).of_type("AWS::Serverless::Function")
+    sweep = functions["SweepFunction"]
+    own = {"Description", "Handler", "Timeout", "MemorySize", "EventInvokeConfig"}
+
+    def shared(function: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in function.items() if name not in own}
+
+    assert shared(sweep) == shared(functions["ReplayFunction"])
+    assert sweep["Handler"] == "sweep.lambda_handler"
+    # One begins each minute, and none is repeated beside the next.
+    assert sweep["Timeout"] < 60
+    assert sweep["EventInvokeConfig"]["MaximumRetryAttempts"] == 0
+
+
 # --- The defaults
 
 
@@ -277,12 +334,14 @@ STAR_ALONE = {
     "cloudwatch:PutMetricData",
     "lambda:ListEventSourceMappings",
     "pipes:ListPipes",
+    "tag:GetResources",
 }
 """Actions for which AWS knows no resource."""
 
 
-def test_a_star_stands_only_where_aws_knows_no_resource() -> None:
-    stack = Stack.of(TEMPLATE, ALL_PARTS | dict.fromkeys(NETWORK, ""))
+@pytest.mark.parametrize("given", [ALL_PARTS, ALL_OF_A_FLEET], ids=["one queue", "fleet"])
+def test_a_star_stands_only_where_aws_knows_no_resource(given: dict[str, str]) -> None:
+    stack = Stack.of(TEMPLATE, given | dict.fromkeys(NETWORK, ""))
     holders = stack.of_type("AWS::IAM::Role") | stack.of_type("AWS::IAM::ManagedPolicy")
 
     for statement in (statement for name in holders for statement in statements_of(stack, name)):
@@ -291,6 +350,51 @@ def test_a_star_stands_only_where_aws_knows_no_resource() -> None:
             "*" not in as_list(statement["Resource"])
             or {*as_list(statement["Action"])} <= STAR_ALONE
         ), statement
+
+
+def test_in_a_fleet_nobody_acts_on_a_queue_or_with_a_key_without_the_tag() -> None:
+    stack = Stack.of(TEMPLATE, ALL_OF_A_FLEET)
+    holders = stack.of_type("AWS::IAM::Role") | stack.of_type("AWS::IAM::ManagedPolicy")
+    queue = MEMBERS.replace("*", "orders-dlq")
+    key = "arn:aws:kms:us-east-1:123456789012:key/of-orders"
+    through_sqs = {"kms:ViaService": "sqs.us-east-1.amazonaws.com"}
+
+    def who_may(action: str, resource: str, tag: str | None) -> set[str]:
+        context = {} if tag is None else {TAG_CONDITION: tag}
+        call = Call(action, resource, through_sqs | context)
+        return {name for name in holders if is_allowed(call, statements_of(stack, name))}
+
+    receivers = {"ReplayRole", "OperatorPolicy"}
+    key_users = {"ReplayRole", "OperatorSourcesPolicy", "SparkJobRole"}
+    for other_tag in (None, "shop2", "Shop", ""):
+        for action in ("ReceiveMessage", "DeleteMessage", "SendMessage", "ChangeMessageVisibility"):
+            assert who_may(f"sqs:{action}", queue, other_tag) == set(), other_tag
+        assert who_may("kms:Decrypt", key, other_tag) == set(), other_tag
+    assert who_may("sqs:DeleteMessage", queue, "shop") == receivers
+    assert who_may("sqs:ReceiveMessage", queue, "shop") == receivers | {"LookPolicy"}
+    assert who_may("sqs:SendMessage", queue, "shop") == receivers | {"SparkJobRole"}
+    assert who_may("kms:GenerateDataKey", key, "shop") == key_users
+    assert who_may("kms:Decrypt", key, "shop") == key_users | {"LookPolicy"}
+    # Nobody joins a queue, or lets one leave.
+    assert (
+        who_may("sqs:TagQueue", queue, "shop") == who_may("sqs:UntagQueue", queue, "shop") == set()
+    )
+
+
+def test_in_a_fleet_only_people_and_the_spark_job_take_out_what_is_parked() -> None:
+    stack = Stack.of(TEMPLATE, SPARK_JOB | SWEEP | {"FifoParkedQueue": "true"})
+    holders = stack.of_type("AWS::IAM::Role") | stack.of_type("AWS::IAM::ManagedPolicy")
+
+    def who_may(action: str, queue: str) -> set[str]:
+        call = Call(f"sqs:{action}", MEMBERS.replace("*", queue))
+        return {name for name in holders if is_allowed(call, statements_of(stack, name))}
+
+    for queue in ("ParkedQueue", "ParkedFifoQueue.fifo"):
+        assert who_may("DeleteMessage", queue) == {"OperatorPolicy", "SparkJobRole"}
+        assert who_may("ReceiveMessage", queue) == {"OperatorPolicy", "SparkJobRole", "LookPolicy"}
+        assert who_may("SendMessage", queue) == {"OperatorPolicy", "ReplayRole"}
+        counting = {"OperatorPolicy", "SparkJobRole", "LookPolicy", "ReplayRole", "ReminderRole"}
+        assert who_may("GetQueueAttributes", queue) == counting
 
 
 @pytest.mark.parametrize("breaker", ["true", "false"])
@@ -343,8 +447,9 @@ def test_the_job_deletes_no_network_interface_but_those_that_glue_made_for_it() 
     assert may("DeleteNetworkInterface", **tagged)
 
 
-def test_a_boundary_and_a_path_hold_for_every_role_and_policy() -> None:
-    stack = Stack.of(TEMPLATE, ALL_PARTS)
+@pytest.mark.parametrize("given", [ALL_PARTS, ALL_OF_A_FLEET], ids=["one queue", "fleet"])
+def test_a_boundary_and_a_path_hold_for_every_role_and_policy(given: dict[str, str]) -> None:
+    stack = Stack.of(TEMPLATE, given)
     roles = stack.of_type("AWS::IAM::Role")
 
     for name, resource in (roles | stack.of_type("AWS::IAM::ManagedPolicy")).items():
@@ -392,6 +497,18 @@ def test_the_job_understands_what_it_is_told(given: dict[str, str]) -> None:
     assert archive == "s3://archivebucket/archive"
     assert request.execute is ("SparkJobExecute" in given)
     assert request.has_samples is ("SparkJobSamples" in given)
+
+
+def test_the_job_of_a_fleet_is_told_its_tag_and_its_parked_queues() -> None:
+    of_one = command_line_of(**FLEET)
+    of_two = command_line_of(**FLEET, FifoParkedQueue="true")
+
+    url = "https://sqs.us-east-1.amazonaws.com/123456789012/"
+    standard = ["--parked-queue-url", f"{url}ParkedQueue"]
+    tag = ["--queue-tag", "shop"]
+    assert of_one[3:7] == [*standard, *tag]
+    assert of_two[3:9] == [*standard, "--parked-queue-url", f"{url}ParkedFifoQueue.fifo", *tag]
+    assert "--main-queue-url" not in of_two
 
 
 def test_what_is_decided_expires_by_the_command_of_the_second_job() -> None:

@@ -12,16 +12,29 @@ import pytest
 from dlq_replay.replaying.measures import (
     MAIN_QUEUE_DIMENSION,
     NAMESPACE,
+    QUEUE_TAG_DIMENSION,
     SERVICE,
     SERVICE_DIMENSION,
     Metric,
 )
 from dlq_replay.rules.decision import ParkReason
 from tests.contract.cloudformation import PSEUDO_PARAMETERS, Stack
-from tests.contract.template import FIFO, OWN_PARKED_QUEUE, OWN_QUEUES, ROOT, SPARK_JOB, TEMPLATE
+from tests.contract.template import (
+    FIFO,
+    FLEET,
+    OWN_PARKED_QUEUE,
+    OWN_QUEUES,
+    ROOT,
+    SPARK_JOB,
+    SWEEP,
+    TEMPLATE,
+)
 
 WHOLE = Stack.of(TEMPLATE, SPARK_JOB)
 ALARMS = WHOLE.of_type("AWS::CloudWatch::Alarm")
+WHOLE_FLEET = Stack.of(TEMPLATE, SPARK_JOB | SWEEP | {"FifoParkedQueue": "true"})
+FLEET_ALARMS = WHOLE_FLEET.of_type("AWS::CloudWatch::Alarm")
+OF_BOTH = [*ALARMS.items(), *FLEET_ALARMS.items()]
 HOUR = 3600
 DAY = 24 * HOUR
 
@@ -105,11 +118,64 @@ def test_every_metric_that_is_watched_is_published_under_this_name(
             assert set(dimensions.values()) <= (set(names) if of_sqs else functions)
 
 
-def test_the_dashboard_shows_what_is_published_and_its_expressions_use_their_own_lines() -> None:
-    shown = {name for space, name, _ in watched_by_dashboard(WHOLE) if space == NAMESPACE}
+OF_ALL_MEMBERS = {
+    Metric.ARRIVED_TOTAL,
+    Metric.FAILED_TOTAL,
+    Metric.NEAREST_EXPIRY_SECONDS,
+    Metric.CIRCUIT_BREAKERS_OPEN,
+    Metric.BREAKER_FAULTS,
+    Metric.RETURNS_NOT_COUNTED,
+    Metric.STUCK_QUEUES,
+    Metric.PENDING_MESSAGES,
+    Metric.OLDEST_PENDING_SECONDS,
+    Metric.LAST_RUN_AGE_SECONDS,
+    Metric.OLDEST_PARKED_SECONDS,
+}
+"""What is published for all queues of a fleet together. The rest is for each main queue."""
 
-    assert shown == PUBLISHED - {Metric.PARKED, Metric.STUCK_QUEUES}
-    for widget in dashboard_of(WHOLE):
+
+@pytest.mark.parametrize("watched", [watched_by_alarms, watched_by_dashboard])
+@pytest.mark.parametrize(
+    ("given", "queues"),
+    [
+        (FLEET, {"ParkedQueue"}),
+        (SWEEP | {"FifoParkedQueue": "true"}, {"ParkedQueue", "ParkedFifoQueue.fifo"}),
+        (SWEEP | OWN_PARKED_QUEUE, {"orders-parked"}),
+    ],
+)
+def test_a_fleet_watches_what_is_published_for_all_its_queues(
+    watched: Any, given: dict[str, str], queues: set[str]
+) -> None:
+    for namespace, name, dimensions in watched(Stack.of(TEMPLATE, SPARK_JOB | given)):
+        if namespace == NAMESPACE:
+            assert name in OF_ALL_MEMBERS
+            assert dimensions == {SERVICE_DIMENSION: SERVICE, QUEUE_TAG_DIMENSION: "shop"}
+        elif namespace == "AWS/SQS":
+            assert (namespace, name) in PUBLISHED_BY_AWS
+            assert dimensions.keys() == {"QueueName"}
+            assert set(dimensions.values()) <= queues
+        else:
+            assert (namespace, name) in PUBLISHED_BY_AWS
+            functions = {"ReplayFunction", "ReminderFunction"}
+            functions |= {"SweepFunction"} if "Sweep" in given else set()
+            assert dimensions["FunctionName"] in functions
+
+
+@pytest.mark.parametrize(
+    ("stack", "published"),
+    [
+        (WHOLE, PUBLISHED - {Metric.PARKED, Metric.STUCK_QUEUES}),
+        (WHOLE_FLEET, OF_ALL_MEMBERS),
+    ],
+    ids=["one queue", "fleet"],
+)
+def test_the_dashboard_shows_what_is_published_and_its_expressions_use_their_own_lines(
+    stack: Stack, published: set[str]
+) -> None:
+    shown = {name for space, name, _ in watched_by_dashboard(stack) if space == NAMESPACE}
+
+    assert shown == published
+    for widget in dashboard_of(stack):
         options = [line[-1] for line in widget["properties"].get("metrics", ())]
         used = re.findall(r"[a-z]\w*", " ".join(option.get("expression", "") for option in options))
         assert set(used) <= {option.get("id") for option in options}
@@ -122,9 +188,10 @@ LONGEST_DESCRIPTION = 1024
 RUNBOOK = (ROOT / "docs/alarms.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("name", ALARMS)
-def test_every_alarm_says_what_to_do_first_in_the_words_of_its_runbook(name: str) -> None:
-    alarm = ALARMS[name]
+@pytest.mark.parametrize(("name", "alarm"), OF_BOTH)
+def test_every_alarm_says_what_to_do_first_in_the_words_of_its_runbook(
+    name: str, alarm: dict[str, Any]
+) -> None:
     description = alarm["AlarmDescription"]
     parts = parts_of(name)
     _, _, advice = description.partition(" First: ")
@@ -137,9 +204,17 @@ def test_every_alarm_says_what_to_do_first_in_the_words_of_its_runbook(name: str
     assert len(description) <= LONGEST_DESCRIPTION
     assert not re.search(r"docs/|\.md\b", description), "a path without a host leads nowhere"
     assert alarm["AlarmActions"] == ["arn:aws:sns:us-east-1:123456789012:AlarmTopic"]
-    # These values change when they are published, and only then: by the job, or with dead letters.
-    lasting = {"PendingAlarm", "RunMissedAlarm", "CircuitBreakerAlarm"}
-    assert alarm["TreatMissingData"] == ("ignore" if name in lasting else "notBreaching")
+
+
+def test_a_missing_value_means_what_it_should() -> None:
+    """Some values change only when they are published: by the job, or with dead letters."""
+    lasting = {"PendingAlarm", "RunMissedAlarm"}
+    for name, alarm in ALARMS.items():
+        is_lasting = name in lasting | {"CircuitBreakerAlarm"}
+        assert alarm["TreatMissingData"] == ("ignore" if is_lasting else "notBreaching")
+    for name, alarm in FLEET_ALARMS.items():
+        treatment = {"NoSweepAlarm": "breaching", **dict.fromkeys(lasting, "ignore")}
+        assert alarm["TreatMissingData"] == treatment.get(name, "notBreaching")
 
 
 def parts_of(name: str) -> dict[str, str]:
@@ -156,8 +231,9 @@ def test_the_documents_have_each_alarm_once_and_no_other() -> None:
     listed = re.findall(r"^\| \[(\w+Alarm)\]", RUNBOOK, re.MULTILINE)
     numbers = {12: "twelve", 13: "thirteen", 14: "fourteen"}
 
-    assert sorted(sections) == sorted(ALARMS)
+    assert sorted(sections) == sorted(ALARMS | FLEET_ALARMS)
     assert listed == sections
+    assert len(FLEET_ALARMS) <= len(ALARMS)
     assert f"one of {numbers[len(ALARMS)]} CloudWatch alarms" in (ROOT / "README.md").read_text()
 
 
@@ -296,9 +372,43 @@ CASES: list[tuple[str, Metrics, bool]] = [
 """Of an alarm on a single metric, ``stacks.yaml`` has statistic, threshold and comparison."""
 
 
-@pytest.mark.parametrize(("name", "metrics", "rings"), CASES)
-def test_an_alarm_rings_when_it_should(name: str, metrics: Metrics, rings: bool) -> None:
-    alarm = ALARMS[name]
+def parked(visible: list[list[float]], fifo: list[list[float]]) -> Metrics:
+    none: list[list[float]] = [[0], [0]]
+    return {"visible": visible, "hidden": none, "fifovisible": fifo, "fifohidden": none}
+
+
+FLEET_CASES: list[tuple[str, Metrics, bool]] = [
+    ("ParkedGrowingAlarm", parked([[5], [10]], [[1], [6]]), True),
+    ("ParkedGrowingAlarm", parked([[], []], [[], [10]]), True),
+    ("ParkedGrowingAlarm", parked([[5], [10]], [[6], [1]]), False),
+    ("ParkedExpiryAlarm", {"age": [[60]], "fifoage": [[12 * DAY]], "oldest": [[]]}, True),
+    ("ParkedExpiryAlarm", {"age": [[]], "fifoage": [[]], "oldest": [[11 * DAY]]}, True),
+    ("ParkedExpiryAlarm", {"age": [[60]], "fifoage": [[60]], "oldest": [[60]]}, False),
+    ("NearestExpiryAlarm", {"expiry": [[300 * HOUR, 48 * HOUR]]}, True),
+    ("NearestExpiryAlarm", {"expiry": [[300 * HOUR, 49 * HOUR]]}, False),
+    ("NearestExpiryAlarm", {"expiry": [[]]}, False),
+    # A mapping's batch of another queue says 0 in between.
+    ("CircuitBreakerAlarm", {"open": [[0, 1, 0]]}, True),
+    ("CircuitBreakerAlarm", {"open": [[0, 0]]}, False),
+    ("ReplayErrorsAlarm", {"mapped": [[0, 1]], "swept": [[0]]}, True),
+    # No mapping reads anything, so Lambda says nothing of its function.
+    ("ReplayErrorsAlarm", {"mapped": [[]], "swept": [[0, 1]]}, True),
+    ("ReplayErrorsAlarm", {"mapped": [[]], "swept": [[0, 0]]}, False),
+    ("NoSweepAlarm", {"begun": [[1, 1, 1, 1, 1]], "failed": [[1, 1, 1, 1, 1]]}, True),
+    ("NoSweepAlarm", {"begun": [[1, 1, 1, 1, 1]], "failed": [[1, 1, 1, 1, 0]]}, False),
+    # The rule is disabled, or gone.
+    ("NoSweepAlarm", {"begun": [[]], "failed": [[]]}, True),
+]
+CASES_OF_BOTH = [(ALARMS, *case) for case in CASES] + [
+    (FLEET_ALARMS, *case) for case in FLEET_CASES
+]
+
+
+@pytest.mark.parametrize(("alarms", "name", "metrics", "rings"), CASES_OF_BOTH)
+def test_an_alarm_rings_when_it_should(
+    alarms: Mapping[str, Any], name: str, metrics: Metrics, rings: bool
+) -> None:
+    alarm = alarms[name]
     [expression] = [query["Expression"] for query in alarm["Metrics"] if "Expression" in query]
     statistics = {
         query["Id"]: STATISTICS[query["MetricStat"]["Stat"]]
@@ -318,20 +428,28 @@ def test_an_alarm_rings_when_it_should(name: str, metrics: Metrics, rings: bool)
     compare = {
         "GreaterThanOrEqualToThreshold": last >= float(alarm["Threshold"]),
         "LessThanOrEqualToThreshold": last <= float(alarm["Threshold"]),
+        "LessThanThreshold": last < float(alarm["Threshold"]),
     }
-    # Without a value, ``TreatMissingData`` keeps all of these alarms still.
-    assert bool(compare[alarm["ComparisonOperator"]]) is rings
+    if np.isnan(last):
+        assert (alarm["TreatMissingData"] == "breaching") is rings
+    else:
+        assert bool(compare[alarm["ComparisonOperator"]]) is rings
 
 
-def test_every_alarm_with_an_expression_is_tried_both_ways() -> None:
-    with_expression = [name for name, alarm in ALARMS.items() if "Metrics" in alarm]
+@pytest.mark.parametrize(
+    ("alarms", "cases"), [(ALARMS, CASES), (FLEET_ALARMS, FLEET_CASES)], ids=["one queue", "fleet"]
+)
+def test_every_alarm_with_an_expression_is_tried_both_ways(
+    alarms: Mapping[str, Any], cases: list[tuple[str, Metrics, bool]]
+) -> None:
+    with_expression = [name for name, alarm in alarms.items() if "Metrics" in alarm]
 
-    tried = {(name, rings) for name, _, rings in CASES}
+    tried = {(name, rings) for name, _, rings in cases}
     assert tried == {(name, rings) for name in with_expression for rings in (True, False)}
 
 
 # https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html
-@pytest.mark.parametrize("given", [{}, FIFO])
+@pytest.mark.parametrize("given", [{}, FIFO, SWEEP | {"FifoParkedQueue": "true"}])
 def test_cloudwatch_takes_the_length_and_the_metrics_of_every_alarm(given: dict[str, str]) -> None:
     for alarm in Stack.of(TEMPLATE, SPARK_JOB | given).of_type("AWS::CloudWatch::Alarm").values():
         stats = [query["MetricStat"] for query in alarm.get("Metrics", ()) if "MetricStat" in query]

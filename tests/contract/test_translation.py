@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from cfnlint.api import lint
 from samtranslator.parser.parser import Parser
@@ -14,12 +15,14 @@ from samtranslator.translator.translator import Translator
 
 from tests.contract.cloudformation import Stack
 from tests.contract.template import (
+    ALL_OF_A_FLEET,
     ALL_PARTS,
     NETWORK,
     PRESCRIBED,
     RETAINED,
     ROOT,
     SPARK_JOB,
+    SWEEP,
     TEMPLATE,
     as_list,
     statements_of,
@@ -52,7 +55,7 @@ def test_cloudformation_reads_the_file_as_it_is() -> None:
         assert not [event for event in yaml.parse(template) if getattr(event, "anchor", None)]
 
 
-EVERYTHING = ALL_PARTS | {
+WITH_TEXTS = {
     "SparkJobPolicySha256": "0a" * 32,
     "SparkJobExecute": "true",
     "ConsumerLogGroupArns": "arn:aws:logs:us-east-1:123456789012:log-group:/shop/orders:*",
@@ -60,11 +63,18 @@ EVERYTHING = ALL_PARTS | {
     "NonRetryableErrors": "ValidationError",
     "AlarmTopicArn": "arn:aws:sns:us-east-1:123456789012:on-call",
 }
+EVERYTHING = ALL_PARTS | WITH_TEXTS
+EVERYTHING_OF_A_FLEET = ALL_OF_A_FLEET | WITH_TEXTS
 
 
-def test_cloudformation_s_rules_find_nothing_in_what_sam_makes_of_every_parameter() -> None:
+@pytest.mark.parametrize(
+    "given", [EVERYTHING, EVERYTHING_OF_A_FLEET, SWEEP], ids=["one queue", "fleet", "small fleet"]
+)
+def test_cloudformation_s_rules_find_nothing_in_what_sam_makes_of_every_parameter(
+    given: dict[str, str],
+) -> None:
     """``make validate`` looks at the defaults."""
-    matches = lint(json.dumps(expand(EVERYTHING)), regions=["us-east-1"])
+    matches = lint(json.dumps(expand(given)), regions=["us-east-1"])
     assert [str(match) for match in matches] == []
 
 
@@ -76,7 +86,9 @@ def test_everything_that_can_be_given_is_given_there() -> None:
     not_needed = {"MainQueueName", "MaxAgeSeconds"}
 
     assert Stack.of(TEMPLATE, EVERYTHING).broken_rules == []
-    missing = TEMPLATE["Parameters"].keys() - EVERYTHING.keys() - has_a_default_that_is_a_value
+    assert Stack.of(TEMPLATE, EVERYTHING_OF_A_FLEET).broken_rules == []
+    given = EVERYTHING.keys() | EVERYTHING_OF_A_FLEET.keys()
+    missing = TEMPLATE["Parameters"].keys() - given - has_a_default_that_is_a_value
     assert missing == not_together | not_needed
 
 
@@ -88,6 +100,7 @@ def test_the_repository_accepts_every_type_that_sam_makes_with_the_documented_ca
     See https://docs.aws.amazon.com/serverlessrepo/latest/devguide/list-supported-resources.html;
     which types need which capability: SAR API reference, CreateApplicationVersion.
     """
+    # Conditions are not resolved: a fleet's resources are here, too.
     made = expand(SPARK_JOB | PRESCRIBED)["Resources"].values()
     types = {resource["Type"] for resource in made}
     needed = set()
@@ -103,9 +116,10 @@ def test_the_repository_accepts_every_type_that_sam_makes_with_the_documented_ca
     assert set(named) == needed
 
 
-def test_no_role_could_give_itself_or_others_more() -> None:
+@pytest.mark.parametrize("given", [EVERYTHING, EVERYTHING_OF_A_FLEET], ids=["one queue", "fleet"])
+def test_no_role_could_give_itself_or_others_more(given: dict[str, str]) -> None:
     """SAR refuses an application for such a role, see "Using AWS SAM with the AWS SAR"."""
-    stack = Stack.of(TEMPLATE, EVERYTHING)
+    stack = Stack.of(TEMPLATE, given)
     for name, role in stack.of_type("AWS::IAM::Role").items():
         actions = [
             action
@@ -186,20 +200,36 @@ def referred(node: Any) -> Iterator[str]:
                 yield from referred(value)
 
 
-def test_nothing_is_polled_before_all_the_rest_is_there() -> None:
+@pytest.mark.parametrize(
+    ("given", "last"),
+    [
+        (SPARK_JOB | PRESCRIBED, "ReplayFunctionDeadLetters"),
+        # Without its permission the rule of the sweeps starts nothing.
+        (SPARK_JOB | PRESCRIBED | SWEEP | {"FifoParkedQueue": "true"}, "SweepPermission"),
+    ],
+    ids=["one queue", "fleet"],
+)
+def test_nothing_is_polled_before_all_the_rest_is_there(given: dict[str, str], last: str) -> None:
     """A deployment that fails deletes the queues that it created, with all that is in them.
 
     What CloudFormation creates last it deletes first, so the polling also ends first.
     """
-    resources = expand(SPARK_JOB | PRESCRIBED)["Resources"]
+    resources = expand(given)["Resources"]
+    stack = Stack.of(TEMPLATE, given)
+    present = {name for name, resource in resources.items() if is_present(resource, stack)}
     created_before: set[str] = set()
-    waiting = ["ReplayFunctionDeadLetters"]
+    waiting = [last]
     while waiting:
-        dependencies = {name for name in referred(resources[waiting.pop()]) if name in resources}
+        dependencies = {name for name in referred(resources[waiting.pop()]) if name in present}
         waiting += dependencies - created_before
         created_before |= dependencies
 
-    assert resources.keys() - created_before == {"ReplayFunctionDeadLetters"}
+    assert present - created_before == {last}
+
+
+def is_present(resource: Mapping[str, Any], stack: Stack) -> bool:
+    condition = resource.get("Condition")
+    return condition is None or bool(stack.resolve({"Condition": condition}))
 
 
 def test_the_custom_resource_calls_the_function_of_today_and_again_for_new_code() -> None:

@@ -140,11 +140,19 @@ def test_every_module_of_the_layer_can_be_imported(runtime: Path) -> None:
 
 
 @needs_build
-@pytest.mark.parametrize("name", ["ReplayFunction", "ReminderFunction", "PublishJobFunction"])
-def test_every_function_can_be_imported(name: str, runtime: Path) -> None:
-    imported = import_all(["handler"], [BUILD / name, LAYER, runtime])
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [
+        ("ReplayFunction", "handler"),
+        ("SweepFunction", "sweep"),
+        ("ReminderFunction", "handler"),
+        ("PublishJobFunction", "handler"),
+    ],
+)
+def test_every_function_can_be_imported(name: str, module: str, runtime: Path) -> None:
+    imported = import_all([module], [BUILD / name, LAYER, runtime])
 
-    assert Path(imported["handler"]) == BUILD / name / "handler.py"
+    assert Path(imported[module]) == BUILD / name / f"{module}.py"
 
 
 # --- The Spark job's zip

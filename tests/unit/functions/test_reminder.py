@@ -19,6 +19,7 @@ from moto import mock_aws
 from dlq.archive.group_records import write_seen
 from dlq.archive.storage.files import open_archive
 from dlq.explain.triage import GroupMemory, GroupState, after_analysis
+from dlq_replay.replaying.measures import MAIN_QUEUE_DIMENSION
 from functions.reminder import handler
 from functions.reminder.handler import Waiting, last_scheduled_start
 from tests.support.golden import assert_stored, stored_rows
@@ -85,6 +86,8 @@ def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
             "ARCHIVE_BUCKET": BUCKET,
             "STATUS_KEY": STATUS,
             "SEEN_PREFIX": "archive/groups/seen/",
+            "QUEUE_TAG": "",
+            "FIFO_PARKED_QUEUE_URL": "",
         }
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
@@ -99,7 +102,7 @@ def remind() -> None:
 
 
 def test_a_subject_is_never_longer_than_sns_takes() -> None:
-    waiting = Waiting(main_queue="q" * 80, parked=10**9)
+    waiting = Waiting(MAIN_QUEUE_DIMENSION, "q" * 80, parked=10**9)
 
     assert len(waiting.subject) <= 100
     assert str(10**9) in waiting.subject
@@ -151,14 +154,16 @@ def test_the_age_of_the_last_run_is_published_before_anything_can_fail(
     ]
 
 
-def count_as_sqs_does(account: Account, name: str, counts: Mapping[int, int]) -> None:
-    """Publish numbers of the parked queue's messages, by the minutes that have gone by since."""
+def count_as_sqs_does(
+    account: Account, name: str, counts: Mapping[int, int], queue: str = "parked"
+) -> None:
+    """Publish numbers of a parked queue's messages, by the minutes that have gone by since."""
     now = datetime.now(UTC)
     data: list[Any] = []
     for ago, count in counts.items():
         datum = {
             "MetricName": f"ApproximateNumberOfMessages{name}",
-            "Dimensions": [{"Name": "QueueName", "Value": "parked"}],
+            "Dimensions": [{"Name": "QueueName", "Value": queue}],
             "Timestamp": now - timedelta(minutes=ago),
             "Value": count,
         }
@@ -211,6 +216,20 @@ def test_a_run_that_emptied_the_parked_queue_counts_where_more_came_at_once(
     account.run(0, drained_at=drained_at)
 
     assert oldest_parked_minutes(capsys) in expected
+
+
+def test_a_fleet_s_oldest_parked_message_is_that_of_either_parked_queue(
+    account: Account, capsys: pytest.CaptureFixture[str]
+) -> None:
+    of_a_fleet(account)
+    count_as_sqs_does(account, "Visible", dict.fromkeys(range(31), 1))
+    count_as_sqs_does(account, "Visible", dict.fromkeys(range(61), 1), "parked.fifo")
+
+    remind()
+
+    line = json.loads(capsys.readouterr().out)
+    assert line["QueueTag"] == "shop"
+    assert round(line["OldestParkedSeconds"][0] / 60) in (60, 61)
 
 
 REPORT = "20261101T000000Z-aaaaaa"
@@ -317,6 +336,22 @@ def without_a_job(account: Account) -> None:
     os.environ["ARCHIVE_BUCKET"] = ""
 
 
+def of_a_fleet(account: Account) -> None:
+    """A fleet has no main queue, and two parked queues: three messages are in the FIFO one."""
+    made = account.sqs.create_queue(
+        QueueName="parked.fifo",
+        Attributes={"FifoQueue": "true", "ContentBasedDeduplication": "true"},
+    )
+    fifo_url = made["QueueUrl"]
+    for number in range(3):
+        body = f"secret {number}"
+        account.sqs.send_message(QueueUrl=fifo_url, MessageBody=body, MessageGroupId="g")
+    account.park(2)
+    os.environ["QUEUE_TAG"] = "shop"
+    os.environ["FIFO_PARKED_QUEUE_URL"] = fifo_url
+    del os.environ["MAIN_QUEUE_NAME"]
+
+
 def failed_run(_: Account, exit_code: int) -> None:
     """Nothing of what its error says gets into a notice."""
     text = f"SystemExit: run ended with exit code {exit_code}; secret of mona@example.com"
@@ -328,6 +363,7 @@ NOTICES: dict[str, Callable[[Account], None]] = {
     "nothing": lambda _: None,
     "parked messages on two days": parked_yesterday,
     "a parked message without a job": without_a_job,
+    "parked messages of a fleet": of_a_fleet,
     "a run of which too much failed again": partial(failed_run, exit_code=3),
     "a run that failed with an unknown exit code": partial(failed_run, exit_code=77),
     "pending messages": lambda account: account.run(7, 3 * 86_400),

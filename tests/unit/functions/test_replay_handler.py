@@ -162,7 +162,7 @@ HANDLED: dict[str, tuple[Change, Any]] = {
     **{
         path.name: (as_wired, json.loads(path.read_text("utf-8")))
         for path in sorted(EVENTS.glob("*.json"))
-        if not path.name.startswith("env")
+        if not path.name.startswith(("env", "sweep"))
     },
 }
 UNSTEADY = ("level", "location", "timestamp", "service", "_aws", "cold_start", "xray_trace_id")
