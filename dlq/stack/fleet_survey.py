@@ -1,50 +1,56 @@
 """Asks AWS for the DLQs of an account and Region, as members of a fleet. Reads only."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dlq.aws.clients import CONCURRENT_CALLS, DescribedQueue, dead_letter_sources
+from dlq.aws.clients import CONCURRENT_CALLS, DescribedQueue
 from dlq.figures import counted
 from dlq.stack.fleet_rules import AccountFacts, DlqFacts, Fleet, KeyFacts
 from dlq.stack.outputs import StackValues, aws_errors, clients_of
 from dlq.stack.rules import TriggerFacts
-from dlq.stack.survey import Client, Questions, list_mappings, list_pipes, read_sweep_rule
+from dlq.stack.survey import (
+    Client,
+    Questions,
+    list_mappings,
+    list_pipes,
+    read_fleet_settings,
+    read_sweep_rule,
+)
 from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.aws.tagged_queues import TAG_KEY, read_queue_tags
-from dlq_replay.errors import QueueError
+from dlq_replay.errors import QueueError, QueueGoneError
+from dlq_replay.settings import FleetSettings
 from dlq_replay.wire.addresses import QueueAddress
 
 if TYPE_CHECKING:
     from boto3.session import Session
+    from mypy_boto3_sqs import SQSClient
 
 _PAGE_QUEUES = 1000
 """Without a size ListQueues answers 1,000 queues and no token for more."""
-
-_GONE = ("NonExistentQueue", "QueueDoesNotExist")
-"""Ends of SQS's codes for a queue that was deleted. It may be listed for another minute."""
 
 Sources = Mapping[QueueAddress, Collection[QueueAddress]]
 """The source queues of each DLQ."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Answers:
+class QueueAnswers:
     """The answers of SQS about one queue.
 
     Attributes:
         queue: None where SQS does not describe it.
-        refusal: SQS's code, where it does not describe it.
         sources: the queues whose dead letters it gets; None where SQS does not list them.
+        refusal: SQS's code where it refuses one of these; else empty.
     """
 
     address: QueueAddress
-    queue: DescribedQueue | None
-    refusal: str
-    sources: Collection[QueueAddress] | None
+    queue: DescribedQueue | None = None
+    sources: frozenset[QueueAddress] | None = None
+    refusal: str = ""
 
 
 def survey_account(session: "Session", stack: StackValues | None) -> AccountFacts:
@@ -58,9 +64,7 @@ def survey_account(session: "Session", stack: StackValues | None) -> AccountFact
     client = clients_of(session)
     with aws_errors("the queues cannot be listed"):
         urls = _list_queues(client)
-    with ThreadPoolExecutor(CONCURRENT_CALLS) as threads:
-        answers = list(threads.map(partial(_ask_about, client), urls))
-    answers = [answer for answer in answers if not answer.refusal.endswith(_GONE)]
+    answers = ask_about(client, urls)
 
     questions = Questions()
     ask = questions.ask
@@ -73,7 +77,8 @@ def survey_account(session: "Session", stack: StackValues | None) -> AccountFact
     if stack and stack.queue_tag:
         rule = stack.sweep_rule
         sweep = ask(f"rule {rule}", read_sweep_rule, client, rule) if rule else None
-        fleet = _fleet_of(stack, stack.queue_tag, sweep)
+        settings = ask("settings", read_fleet_settings, client, stack.function_arn)
+        fleet = _fleet_of(stack, stack.queue_tag, sweep, settings)
 
     keys: dict[str, KeyFacts] = {}
     for key in _customer_keys(answers):
@@ -119,31 +124,40 @@ def _list_queues(client: Client) -> list[str]:
     return urls
 
 
-def _ask_about(client: Client, url: str) -> _Answers:
+def ask_about(client: Client, urls: Iterable[str]) -> list[QueueAnswers]:
+    """Ask SQS about queues, several at once. One that does not exist any more is left out."""
+    # Threads must not make it at once.
     sqs = client("sqs")
-    queue = None
-    refusal = ""
+    with ThreadPoolExecutor(CONCURRENT_CALLS) as threads:
+        answers = threads.map(partial(_ask_about, sqs), urls)
+        return [answer for answer in answers if answer]
+
+
+def _ask_about(sqs: "SQSClient", url: str) -> QueueAnswers | None:
+    queue = SqsQueue(sqs, url)
+    answers = QueueAnswers(QueueAddress.from_url(url))
     try:
-        queue = DescribedQueue(url, SqsQueue(sqs, url).describe())
+        answers = replace(answers, queue=DescribedQueue(url, queue.describe()))
+        return replace(answers, sources=queue.sources())
+    except QueueGoneError:
+        return None
     except QueueError as error:
-        refusal = error.code
-    sources = dead_letter_sources(url, lambda _: sqs)
-    return _Answers(QueueAddress.from_url(url), queue, refusal, sources)
+        return replace(answers, refusal=error.code)
 
 
-def _refused(answers: Sequence[_Answers]) -> Iterator[str]:
-    """Name the queues about which SQS refused an answer, in one sentence for each refusal."""
+def _refused(answers: Sequence[QueueAnswers]) -> Iterator[str]:
+    """Name the queues about which SQS refused an answer, in one sentence for each code."""
     names = defaultdict[str, list[str]](list)
     for answer in answers:
         if answer.refusal:
-            names[f"cannot be described: {answer.refusal}"].append(answer.address.name)
-        elif answer.sources is None:
-            names["sources cannot be listed"].append(answer.address.name)
+            names[answer.refusal].append(answer.address.name)
     for refusal, queues in names.items():
         yield f"{counted(len(queues), 'queue')}: {refusal} ({', '.join(queues)})"
 
 
-def _fleet_of(stack: StackValues, tag: str, sweep: TriggerFacts | None) -> Fleet:
+def _fleet_of(
+    stack: StackValues, tag: str, sweep: TriggerFacts | None, settings: FleetSettings | None
+) -> Fleet:
     functions = filter(None, (stack.function_arn, stack.sweep_function_arn))
     parked_urls = filter(None, (stack.parked_queue_url, stack.fifo_parked_queue_url))
     return Fleet(
@@ -152,10 +166,11 @@ def _fleet_of(stack: StackValues, tag: str, sweep: TriggerFacts | None) -> Fleet
         functions=tuple(functions),
         parked_queues=tuple(map(QueueAddress.from_url, parked_urls)),
         sweep=sweep,
+        longest_wait_seconds=settings.policy.backoff.cap_seconds if settings else None,
     )
 
 
-def _customer_keys(answers: Sequence[_Answers]) -> list[str]:
+def _customer_keys(answers: Sequence[QueueAnswers]) -> list[str]:
     keys = {answer.queue.customer_key for answer in answers if answer.queue}
     return sorted(filter(None, keys))
 
@@ -172,7 +187,7 @@ def _read_key(client: Client, key: str) -> KeyFacts:
     )
 
 
-def _sources_of_dlqs(answers: Sequence[_Answers], fleet: Fleet | None) -> Sources:
+def _sources_of_dlqs(answers: Sequence[QueueAnswers], fleet: Fleet | None) -> Sources:
     """Return what queues' own redrive policies and SQS's lists say, without parked queues."""
     sources = defaultdict[QueueAddress, set[QueueAddress]](set)
     for answer in answers:

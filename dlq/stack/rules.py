@@ -37,10 +37,10 @@ _LIVE = {"ENABLED", "ENABLING", "UPDATING", "CREATING", "RUNNING", "STARTING"}
 
 @dataclass(frozen=True, slots=True)
 class TriggerFacts:
-    """The trigger of a function: an event source mapping, or a pipe.
+    """The trigger of a function: an event source mapping, a pipe, or a rule with a schedule.
 
     Attributes:
-        name: what it is, and which: ``event source mapping UUID``, ``pipe NAME``.
+        name: what it is, and which: ``event source mapping UUID``, ``pipe NAME``, ``rule NAME``.
         state: as AWS spells it.
         reports_batch_item_failures: whether messages that the function wants to keep stay in the
             DLQ. With a pipe that waits for the answer they always do.
@@ -59,6 +59,11 @@ class TriggerFacts:
     def is_pipe(self) -> bool:
         """True for an EventBridge Pipe."""
         return self.name.startswith("pipe ")
+
+    @property
+    def is_rule(self) -> bool:
+        """True for an EventBridge rule."""
+        return self.name.startswith("rule ")
 
     @property
     def is_live(self) -> bool:

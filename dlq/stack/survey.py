@@ -17,7 +17,7 @@ from dlq_replay.aws.breaker_table import DynamoDbBreaker
 from dlq_replay.aws.sqs import SqsQueue, describe
 from dlq_replay.errors import QueueError, SettingsError, TableError
 from dlq_replay.rules.breaker import BreakerView
-from dlq_replay.settings import ReplaySettings
+from dlq_replay.settings import FleetSettings, ReplaySettings
 
 if TYPE_CHECKING:
     from boto3.session import Session
@@ -31,6 +31,7 @@ Client = Callable[[str], Any]
 """Makes the client of a service; see ``clients_of``."""
 
 Fact = TypeVar("Fact")
+Settings = TypeVar("Settings")
 _Args = ParamSpec("_Args")
 
 
@@ -135,8 +136,8 @@ class Questions:
             return call(*args, **kwargs)
         except (ClientError, BotoCoreError) as error:
             reason = describe(error)
-        except (QueueError, TableError) as error:
-            reason = str(error)
+        except (QueueError, TableError, InputError) as error:
+            reason = " ".join(str(error).split())
         except (ResponseParserError, LookupError):
             # A proxy or an emulator that does not know the call.
             reason = "the answer is not one of AWS"
@@ -150,12 +151,22 @@ def _describe_queue(client: Client, url: str) -> DescribedQueue:
 
 def read_function(client: Client, function: str) -> tuple[Mapping[str, Any], ReplaySettings]:
     """Read a replay function's configuration, and the settings in it; may raise InputError."""
+    return _read_function(client, function, ReplaySettings.from_env)
+
+
+def read_fleet_settings(client: Client, function: str) -> FleetSettings:
+    """Read the settings of a fleet's function; may raise InputError."""
+    _, settings = _read_function(client, function, FleetSettings.from_env)
+    return settings
+
+
+def _read_function(
+    client: Client, function: str, from_env: Callable[[Mapping[str, str]], Settings]
+) -> tuple[Mapping[str, Any], Settings]:
     with aws_errors(f"function {function}"):
         configuration = client("lambda").get_function_configuration(FunctionName=function)
     try:
-        settings = ReplaySettings.from_env(
-            configuration.get("Environment", {}).get("Variables", {})
-        )
+        settings = from_env(configuration.get("Environment", {}).get("Variables", {}))
     except SettingsError as error:
         raise InputError(f"function {function}: {error}") from error
     return configuration, settings

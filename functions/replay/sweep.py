@@ -58,7 +58,7 @@ def lambda_handler(event: object, context: Any) -> None:  # noqa: ANN401 - Lambd
         summary = sweeper.sweep(dlqs, seconds_left)
 
     if summary.received:
-        fields = {"queues": summary.swept, "turns": summary.turns, "messages": summary.received}
+        fields = {"queues": len(dlqs), "turns": summary.turns, "messages": summary.received}
         logger.info("sweep done", extra=fields)
     _report_stuck(tag, {**queues.faults, **summary.stuck})
 

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import zipfile
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -36,8 +37,8 @@ def arn(name: str) -> str:
     return f"arn:aws:sqs:{REGION}:123456789012:{name}"
 
 
-def _make_function(name: str, queue: str, timeout_seconds: int, **variables: str) -> str:
-    """Make a Lambda function behind the queue *of*; return its ARN."""
+def _make_function(name: str, queue: str | None, timeout_seconds: int, **variables: str) -> str:
+    """Make a Lambda function, behind a queue if one is named; return its ARN."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         archive.writestr("handler.py", "")
@@ -50,12 +51,22 @@ def _make_function(name: str, queue: str, timeout_seconds: int, **variables: str
         Timeout=timeout_seconds,
         Environment={"Variables": variables},
     )
+    if queue is not None:
+        make_mapping(name, queue)
+    return str(made["FunctionArn"])
+
+
+def make_mapping(function: str, queue: str) -> None:
     client("lambda").create_event_source_mapping(
-        FunctionName=name,
+        FunctionName=function,
         EventSourceArn=arn(queue),
         FunctionResponseTypes=["ReportBatchItemFailures"],
     )
-    return str(made["FunctionArn"])
+
+
+def _make_role() -> None:
+    trust = {"Version": "2012-10-17", "Statement": []}
+    client("iam").create_role(RoleName="r", AssumeRolePolicyDocument=json.dumps(trust))
 
 
 def make_installation(*others: str) -> str:
@@ -67,9 +78,7 @@ def make_installation(*others: str) -> str:
     dlq = make_queue("dlq", arn("parked"), 1000)
     main_queue = make_queue("main", arn("dlq"), MessageRetentionPeriod=str(4 * _DAY))
 
-    trust = {"Version": "2012-10-17", "Statement": []}
-    client("iam").create_role(RoleName="r", AssumeRolePolicyDocument=json.dumps(trust))
-
+    _make_role()
     function_arn = _make_function(
         "replay",
         "dlq",
@@ -101,6 +110,9 @@ QUEUE_TAG = "shop"
 """The name of a fleet's stack, and the value of the tag of its members."""
 
 
+SWEEP_RULE = "sweep-rule"
+
+
 def fleet_outputs(**more: str) -> dict[str, str]:
     """Return the outputs of a fleet's stack whose members are read by schedule."""
     function = f"arn:aws:lambda:{REGION}:123456789012:function"
@@ -108,11 +120,61 @@ def fleet_outputs(**more: str) -> dict[str, str]:
         "QueueTag": QUEUE_TAG,
         "ReplayFunctionArn": f"{function}:replay",
         "SweepFunctionArn": f"{function}:sweep",
-        "SweepRuleName": "sweep-rule",
+        "SweepRuleName": SWEEP_RULE,
         "ParkedQueueArn": arn("parked"),
         "ArchiveUri": "s3://dead-letters/archive",
+        "FailureTableName": "failures",
         **more,
     }
+
+
+def make_fleet(**variables: str) -> str:
+    """Make a fleet that reads by schedule where ``AWS_ENDPOINT_URL`` points; no queue joins.
+
+    *variables* are added to those of its function.
+    """
+    parked = make_queue("parked")
+    _make_role()
+    _make_function(
+        "replay",
+        None,
+        30,
+        QUEUE_TAG=QUEUE_TAG,
+        PARKED_QUEUE_URL=parked,
+        MAX_ATTEMPTS="5",
+        BACKOFF_RATE="10",
+        BACKOFF_CAP_SECONDS="900",
+        **variables,
+    )
+    client("events").put_rule(Name=SWEEP_RULE, ScheduleExpression="rate(1 minute)")
+    make_stack(FLEET, **fleet_outputs())
+    return FLEET
+
+
+def url_of(name: str) -> str:
+    return str(client("sqs").get_queue_url(QueueName=name)["QueueUrl"])
+
+
+def tags_of(name: str) -> Mapping[str, str]:
+    return client("sqs").list_queue_tags(QueueUrl=url_of(name)).get("Tags", {})  # type: ignore[no-any-return]
+
+
+def join(*names: str) -> None:
+    """Tag queues as members of the fleet."""
+    for name in names:
+        client("sqs").tag_queue(QueueUrl=url_of(name), Tags={"dlq-replay": QUEUE_TAG})
+
+
+def tagged_resources(_: str) -> tuple[str, str]:
+    """Answer GetResources, which moto lacks for queues, for those with the tag ``dlq-replay``."""
+    resources: list[Any] = []
+    for url in client("sqs").list_queues().get("QueueUrls", []):
+        name = url.rpartition("/")[2]
+        tags = [{"Key": key, "Value": value} for key, value in tags_of(name).items()]
+        if any(tag["Key"] == "dlq-replay" for tag in tags):
+            resources.append({"ResourceARN": arn(name), "Tags": tags})
+    answer = {"PaginationToken": "", "ResourceTagMappingList": resources}
+    return "application/x-amz-json-1.1", json.dumps(answer)
 
 
 def make_consumer(name: str, timeout_seconds: int, queue: str = "main") -> None:

@@ -2,22 +2,32 @@
 
 import argparse
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dlq.cli.terminal import print_answer, print_line
 from dlq.cli.verb import DONE, Verb
 from dlq.errors import InputError
 from dlq.figures import counted
-from dlq.stack.outputs import aws_errors, clients_of, read_stack, required
+from dlq.stack.fleet_survey import ask_about
+from dlq.stack.outputs import StackValues, aws_errors, clients_of, read_stack, required
 from dlq.stack.rules import TriggerFacts
-from dlq.stack.survey import Client, list_mappings, list_pipes, read_function
+from dlq.stack.survey import (
+    Client,
+    list_mappings,
+    list_pipes,
+    read_fleet_settings,
+    read_function,
+    read_sweep_rule,
+)
 from dlq_replay.aws.breaker_table import DynamoDbBreaker
 from dlq_replay.aws.sqs import SqsQueue
+from dlq_replay.aws.tagged_queues import list_tagged_queues
 from dlq_replay.errors import QueueError, TableError
 from dlq_replay.rules.breaker import BreakerView, Update, rules_for
-from dlq_replay.settings import ReplaySettings
+from dlq_replay.settings import FleetSettings, ReplaySettings
 from dlq_replay.wire.addresses import QueueAddress
 
 if TYPE_CHECKING:
@@ -25,8 +35,9 @@ if TYPE_CHECKING:
 
 _CHECKS = 60
 _CHECK_EVERY_SECONDS = 2.0
-_ON = {"Enabled", "RUNNING"}
-_OFF = {"Disabled", "STOPPED"}
+_ON = {"Enabled", "RUNNING", "ENABLED"}
+_OFF = {"Disabled", "STOPPED", "DISABLED"}
+"""The states of event source mappings, pipes and rules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +61,7 @@ def pause(
 ) -> dict[str, str]:
     """Turn off all that feeds the stack's function, and wait until it is off.
 
-    What was received before is still handled.
+    What was received before is still handled; a sweep that has begun ends within a minute.
 
     Returns:
         The state of each trigger, as AWS writes it, by the trigger's name.
@@ -59,10 +70,10 @@ def pause(
         InputError: the stack cannot be found, nothing feeds its function, AWS refuses, or it takes
             longer than two minutes; then a repeat waits on.
     """
-    function = read_stack(session, stack).function_arn
+    values = read_stack(session, stack)
     client = clients_of(session)
     with aws_errors(f"stack {stack}"):
-        return _switch(client, function, _feeding(client, stack, function), on=False, sleep=sleep)
+        return _switch(client, values, _feeding(client, values), on=False, sleep=sleep)
 
 
 def resume(
@@ -75,30 +86,27 @@ def resume(
     """Limit what gathered in the DLQ, turn on what should feed the stack's function, and wait.
 
     Where a pipe feeds the function, the event source mapping stays off: that of a stack with
-    ``ReplayEnabled=false`` is there all the same.
+    ``ReplayEnabled=false`` is there all the same. In a fleet everything is turned on, because each
+    mapping and pipe has a DLQ of its own.
 
     A limit that cannot be set does not prevent a resume. It is renewed once the trigger is on: a
     limit that turns no message away for some minutes ends, and the trigger may take as long.
 
     Returns:
-        The states as of ``pause``; and each main queue, none where nothing was paused.
+        The states as of ``pause``; and each main queue, none where nothing was paused. In a fleet
+        only those with messages in their DLQ.
 
     Raises:
         InputError: as ``pause``.
     """
     values = read_stack(session, stack)
-    function = values.function_arn
     client = clients_of(session)
-    limits = _Limits(
-        client=client,
-        function=function,
-        queues_in_words=values.queues_in_words,
-        now_seconds=lambda: int(now_seconds()),
-    )
+    limits = _Limits(client=client, stack=values, now_seconds=lambda: int(now_seconds()))
 
     with aws_errors(f"stack {stack}"):
-        feeding = _feeding(client, stack, function)
-        triggers = [trigger for trigger in feeding if trigger.is_pipe] or feeding
+        feeding = _feeding(client, values)
+        pipes = [trigger for trigger in feeding if trigger.is_pipe]
+        triggers = feeding if values.queue_tag else pipes or feeding
         was_on = all(trigger.state in _ON for trigger in triggers)
         was_off = all(trigger.state in _OFF for trigger in triggers)
 
@@ -109,7 +117,7 @@ def resume(
             for queue in limits.begin(paused_at):
                 faults[queue.main_queue] = queue.fault
 
-        states = _switch(client, function, triggers, on=True, sleep=sleep)
+        states = _switch(client, values, triggers, on=True, sleep=sleep)
 
     if was_on:
         return states, []
@@ -121,17 +129,20 @@ def resume(
     return states, queues
 
 
-def _feeding(client: Client, stack: str, function: str) -> list[TriggerFacts]:
-    """List what feeds the function; raise InputError if nothing does."""
-    triggers = _feeds(client, function)
+def _feeding(client: Client, stack: StackValues) -> list[TriggerFacts]:
+    """List what feeds the stack's function; raise InputError if nothing does."""
+    triggers = _feeds(client, stack)
     if not triggers:
-        raise InputError(f"stack {stack}: nothing feeds its function; deploy it again")
+        fix = "deploy it again"
+        if stack.queue_tag:
+            fix = "update it with Sweep=true, or create an event source mapping of a member DLQ"
+        raise InputError(f"stack {stack.stack}: nothing feeds its function; {fix}")
     return triggers
 
 
 def _switch(
     client: Client,
-    function: str,
+    stack: StackValues,
     triggers: Sequence[TriggerFacts],
     *,
     on: bool,
@@ -143,13 +154,16 @@ def _switch(
         if trigger.is_pipe:
             pipes = client("pipes")
             (pipes.start_pipe if on else pipes.stop_pipe)(Name=name)
+        elif trigger.is_rule:
+            events = client("events")
+            (events.enable_rule if on else events.disable_rule)(Name=name)
         else:
             client("lambda").update_event_source_mapping(UUID=name, Enabled=on)
 
     switched = {trigger.name for trigger in triggers}
     expected = _ON if on else _OFF
     for _ in range(_CHECKS):
-        current = [trigger for trigger in _feeds(client, function) if trigger.name in switched]
+        current = [trigger for trigger in _feeds(client, stack) if trigger.name in switched]
         late = [trigger for trigger in current if trigger.state not in expected]
         if not late:
             return {trigger.name: trigger.state for trigger in current}
@@ -161,26 +175,42 @@ def _switch(
 
 
 @dataclass(frozen=True, slots=True)
+class _Gathered:
+    """A main queue and its DLQ, where messages may have gathered.
+
+    *fault* is why the sources of the DLQ are not known, which *main_queue* is then.
+    """
+
+    main_queue: QueueAddress
+    dlq_url: str
+    fault: str = ""
+
+
+_Change = Callable[[BreakerView, str], Update | None]
+"""Returns the change of a breaker, by its view and the URL of the DLQ."""
+
+
+@dataclass(frozen=True)
 class _Limits:
-    """The circuit breakers of a function's main queues, as a resume changes them.
+    """The circuit breakers of a stack's main queues, as a resume changes them.
 
     Nothing here raises: what cannot be limited is replayed at once, and the fault says why.
-
-    Attributes:
-        queues_in_words: what to name where the function does not say which queues it serves.
     """
 
     client: Client
-    function: str
-    queues_in_words: str
+    stack: StackValues
     now_seconds: Callable[[], int]
 
     def begin(self, paused_at_seconds: float) -> list[ResumedQueue]:
-        """Set the limit of each main queue, by what gathered since the pause."""
+        """Set the limit of each main queue, by what gathered since the pause.
+
+        AWS does not say when a rule was turned off. Then *paused_at_seconds* is 0, and the limit is
+        the least that there is.
+        """
         paused_seconds = max(0, self.now_seconds() - int(paused_at_seconds))
 
-        def change(view: BreakerView, settings: ReplaySettings) -> Update:
-            dlq = SqsQueue(self.client("sqs"), settings.dlq_url).describe()
+        def change(view: BreakerView, dlq_url: str) -> Update:
+            dlq = SqsQueue(self.client("sqs"), dlq_url).describe()
             return view.after_pause(int(dlq["ApproximateNumberOfMessages"]), paused_seconds)
 
         return self._change(change)
@@ -189,48 +219,77 @@ class _Limits:
         """Let the limits that a resume set begin now."""
         return self._change(lambda view, _: view.renewed_after_pause())
 
-    def _change(
-        self, change: Callable[[BreakerView, ReplaySettings], Update | None]
-    ) -> list[ResumedQueue]:
+    def _change(self, change: _Change) -> list[ResumedQueue]:
         try:
-            _, settings = read_function(self.client, self.function)
-        except InputError as error:
-            return [ResumedQueue(self.queues_in_words, fault=" ".join(str(error).split()))]
-
-        queues = [settings.policy.main_queue, *settings.other_main_queue_urls]
+            settings, queues = self._queues
+        except (InputError, QueueError) as error:
+            fault = " ".join(str(error).split())
+            return [ResumedQueue(self.stack.queues_in_words, fault=fault)]
         return [self._changed(queue, settings, change) for queue in queues]
 
+    @cached_property
+    def _queues(self) -> tuple[ReplaySettings | FleetSettings, list[_Gathered]]:
+        """The function's settings, and its main queues as they are at the first use."""
+        if self.stack.queue_tag:
+            fleet_settings = read_fleet_settings(self.client, self.stack.function_arn)
+            return fleet_settings, list(self._gathered_of_members(self.stack.queue_tag))
+
+        _, settings = read_function(self.client, self.stack.function_arn)
+        main_queues = [settings.policy.main_queue, *settings.other_main_queue_urls]
+        return settings, [_Gathered(queue, settings.dlq_url) for queue in main_queues]
+
+    def _gathered_of_members(self, tag: str) -> Iterator[_Gathered]:
+        """Find the member source queues of each member DLQ with messages. May raise QueueError."""
+        members = list_tagged_queues(self.client("resourcegroupstaggingapi"), tag)
+        urls = [queue.url_beside(self.stack.parked_queue_url) for queue in sorted(members)]
+        for answers in ask_about(self.client, urls):
+            if answers.sources is None:
+                yield _Gathered(answers.address, "", f"SQS refuses: {answers.refusal}")
+            elif answers.queue and answers.queue.counts.visible:
+                for source in sorted(answers.sources & members):
+                    yield _Gathered(source, answers.queue.url)
+
     def _changed(
-        self,
-        queue: QueueAddress,
-        settings: ReplaySettings,
-        change: Callable[[BreakerView, ReplaySettings], Update | None],
+        self, queue: _Gathered, settings: ReplaySettings | FleetSettings, change: _Change
     ) -> ResumedQueue:
+        main_queue = queue.main_queue
+        name = main_queue.name
         if not settings.has_breaker or settings.failure_table is None:
-            return ResumedQueue(queue.name, fault="the circuit breaker is off")
+            return ResumedQueue(name, fault="the circuit breaker is off")
+        if queue.fault:
+            return ResumedQueue(name, fault=queue.fault)
 
         table = DynamoDbBreaker(
-            self.client("dynamodb"), settings.failure_table, queue.name, self.now_seconds
+            self.client("dynamodb"), settings.failure_table, name, self.now_seconds
         )
         try:
             numbers = table.read()
-            view = BreakerView(numbers, self.now_seconds(), rules_for(queue))
-            update = change(view, settings)
+            view = BreakerView(numbers, self.now_seconds(), rules_for(main_queue))
+            update = change(view, queue.dlq_url)
             if update is not None:
                 _, numbers = table.update(update)
         except (TableError, QueueError) as error:
-            return ResumedQueue(queue.name, fault=str(error))
+            return ResumedQueue(name, fault=str(error))
 
-        view = BreakerView(numbers, self.now_seconds(), rules_for(queue))
-        return ResumedQueue(queue.name, view.limit)
+        view = BreakerView(numbers, self.now_seconds(), rules_for(main_queue))
+        return ResumedQueue(name, view.limit)
 
 
-def _feeds(client: Client, function_arn: str) -> list[TriggerFacts]:
-    """List the event source mappings and the pipes of a function."""
-    pipes = list_pipes(client, TargetPrefix=function_arn)
-    triggers = list_mappings(client, FunctionName=function_arn.rpartition(":")[2])
+def _feeds(client: Client, stack: StackValues) -> list[TriggerFacts]:
+    """List the rule of a stack's sweep, then event source mappings and pipes of its function.
+
+    The rule is turned off first: a sweep reads what no mapping reads.
+    """
+    triggers: list[TriggerFacts] = []
+    if stack.sweep_rule:
+        triggers.append(read_sweep_rule(client, stack.sweep_rule))
+
+    function_arn = stack.function_arn
+    triggers += list_mappings(client, FunctionName=function_arn.rpartition(":")[2])
     # The prefix is also that of functions with a longer name.
-    triggers += [pipe for pipe in pipes if pipe.target == function_arn]
+    for pipe in list_pipes(client, TargetPrefix=function_arn):
+        if pipe.target == function_arn:
+            triggers.append(pipe)
     return triggers
 
 
@@ -282,7 +341,10 @@ true. To keep it, update the stack with ReplayEnabled=false."""
 
 _ABOUT_PAUSE = f"""\
 Turns off the trigger of the replay function, an event source mapping or a pipe, and waits until it
-is off. {_STAY} {_LASTS}"""
+is off. {_STAY} {_LASTS}
+
+In a fleet the triggers are the rule of the sweep and the mappings; a sweep that has begun ends
+within a minute."""
 
 _ABOUT_RESUME = """\
 Turns on the trigger of the replay function, and waits until it is on. If the trigger is a pipe, the
@@ -293,7 +355,11 @@ Before that it limits what gathered in the DLQ: for each main queue to three tim
 minute as dead letters came in a minute of the pause, at least 20, or to the limit of the circuit
 breaker that there was. The circuit breaker goes on from there, and ends the limit when it turns
 no message away. Without the circuit breaker, or where its table cannot be written, it says so, and
-what gathered is replayed at once."""
+what gathered is replayed at once.
+
+In a fleet it turns on the rule of the sweep and all mappings, and limits each member whose DLQ has
+messages. AWS does not say when a rule was turned off: without a mapping the limit is 20 replays a
+minute, or that of the circuit breaker."""
 
 VERBS = {
     "pause": Verb(

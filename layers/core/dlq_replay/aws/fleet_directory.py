@@ -84,6 +84,7 @@ class FleetDirectory:
         )
         self._mapped = _Remembered(lambda: list_mapped_queues(make_client("lambda")), clock_seconds)
         self._sources: dict[QueueAddress, tuple[float, frozenset[QueueAddress]]] = {}
+        self._swept_at: dict[QueueAddress, float] = {}
         self._attributes: dict[QueueAddress, tuple[float, Attributes]] = {}
         self._faults: dict[QueueAddress, tuple[float, str]] = {}
 
@@ -104,17 +105,10 @@ class FleetDirectory:
         if self._clock_seconds() < asked_at + SOURCES_KEPT_SECONDS:
             return sources
         try:
-            return self.ask_sources(dlq)
+            return self._ask_sources(dlq)
         except QueueError as error:
             logger.warning("sources are not known", extra={"dlq": dlq.name, "reason": str(error)})
             return None
-
-    def ask_sources(self, dlq: QueueAddress) -> frozenset[QueueAddress]:
-        """Ask SQS for the sources of a queue, and keep them. Raises QueueError."""
-        asked_at = self._clock_seconds()
-        sources = self._queue_of(dlq).sources()
-        self._sources[dlq] = asked_at, sources
-        return sources
 
     def swept_queues(self) -> SweptQueues:
         """Find the members that are a DLQ and that no mapping reads.
@@ -141,13 +135,15 @@ class FleetDirectory:
         new: list[QueueAddress] = []
         others: list[QueueAddress] = []
         for queue in members:
-            (others if queue in self._sources else new).append(queue)
+            is_known = queue in self._sources and queue in self._swept_at
+            (others if is_known else new).append(queue)
 
-        others.sort(key=lambda queue: self._sources[queue][0])
+        others.sort(key=lambda queue: self._swept_at[queue])
         share = math.ceil(len(others) / _SWEEPS_UNTIL_ASKED_AGAIN)
         asked: dict[QueueAddress, Future[frozenset[QueueAddress]]] = {}
         for queue in (*new, *others[:share]):
-            asked[queue] = self._executor.submit(self.ask_sources, queue)
+            self._swept_at[queue] = self._clock_seconds()
+            asked[queue] = self._executor.submit(self._ask_sources, queue)
         wait(asked.values(), ASK_SOURCES_SECONDS)
 
         faults: dict[QueueAddress, str] = {}
@@ -196,6 +192,12 @@ class FleetDirectory:
             else:
                 _, faults[queue] = self._faults[queue]
         return attributes, faults
+
+    def _ask_sources(self, dlq: QueueAddress) -> frozenset[QueueAddress]:
+        asked_at = self._clock_seconds()
+        sources = self._queue_of(dlq).sources()
+        self._sources[dlq] = asked_at, sources
+        return sources
 
 
 class _Remembered(Generic[T]):

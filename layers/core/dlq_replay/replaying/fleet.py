@@ -15,6 +15,8 @@ from dlq_replay.settings import FleetSettings
 from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.message import Message, UnreadableRecord
 
+NO_PARKED_QUEUE = "there is no FIFO parked queue"
+
 
 class Directory(Protocol):
     """What is known of the queues; ``fleet_directory.FleetDirectory`` is one.
@@ -75,7 +77,7 @@ class Fleet:
         parked_queue_url = self.settings.parked_queue_url_for(dlq)
         if parked_queue_url is None:
             parked_queue_url = self.settings.parked_queue_url
-            admission = leave_all(records, "there is no FIFO parked queue")
+            admission = leave_all(records, NO_PARKED_QUEUE)
         else:
             admission = self._admit(dlq, records)
 

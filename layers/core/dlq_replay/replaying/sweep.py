@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 from typing import Protocol
 
 from dlq_replay.errors import QueueError, QueueGoneError
-from dlq_replay.replaying.fleet import Fleet, FleetBatch
+from dlq_replay.replaying.fleet import NO_PARKED_QUEUE, Fleet, FleetBatch
 from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.message import Message, UnreadableRecord
 
@@ -74,19 +74,18 @@ class Turn:
 
 @dataclass(slots=True)
 class SweepSummary:
-    """The result of a sweep.
+    """The result of a sweep: numbers of turns and of messages, and the DLQs that were not read."""
 
-    Attributes:
-        swept: DLQs that had a turn.
-        turns: turns of all DLQs.
-        received: messages of all turns.
-        stuck: DLQs that could not be read, and why.
-    """
-
-    swept: int = 0
     turns: int = 0
     received: int = 0
     stuck: dict[QueueAddress, str] = field(default_factory=dict)
+
+    def add(self, turn: Turn) -> None:
+        """Count a turn."""
+        self.turns += 1
+        self.received += turn.received
+        if turn.fault:
+            self.stuck[turn.dlq] = turn.fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,32 +118,30 @@ class Sweeper:
         def begin(dlq: QueueAddress) -> None:
             self.executor.submit(lambda: ended.put(self._guarded_turn(dlq, seconds_left)))
 
+        waiting = set[QueueAddress]()
         for dlq in dlqs:
-            begin(dlq)
-        open_turns = len(dlqs)
-        seen = set[QueueAddress]()
+            if self.fleet.settings.parked_queue_url_for(dlq) is None:
+                summary.stuck[dlq] = NO_PARKED_QUEUE
+            else:
+                waiting.add(dlq)
+                begin(dlq)
+
+        open_turns = len(waiting)
         while open_turns:
             try:
                 turn = ended.get(timeout=max(0.0, seconds_left()))
             except Empty:
                 break
             open_turns -= 1
-            if not turn.is_reached:
-                continue
-
-            seen.add(turn.dlq)
-            summary.turns += 1
-            summary.received += turn.received
-            if turn.fault:
-                summary.stuck[turn.dlq] = turn.fault
-            elif turn.received >= FULL:
+            if turn.is_reached:
+                waiting.discard(turn.dlq)
+                summary.add(turn)
+            if turn.received >= FULL:
                 begin(turn.dlq)
                 open_turns += 1
 
-        summary.swept = len(seen)
-        for dlq in dlqs:
-            if dlq not in seen:
-                summary.stuck[dlq] = "the time of the sweep was over before its turn"
+        for dlq in waiting:
+            summary.stuck[dlq] = "the time of the sweep was over before its turn"
         return summary
 
     def _guarded_turn(self, dlq: QueueAddress, seconds_left: Callable[[], float]) -> Turn:

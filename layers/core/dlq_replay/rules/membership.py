@@ -102,10 +102,9 @@ def admit(
         if not isinstance(record, Message):
             named.append(record)
             continue
-        if not record.source_arn and listed_sources is None:
+        if not record.source_arn and not listed_sources:
             named.append(record)
-            reason = f"the sources of {dlq.name} are not known"
-            left[record.message_id] = Failed(NOT_A_MEMBER, reason)
+            left[record.message_id] = Failed(NOT_A_MEMBER, _why_no_source(dlq, listed_sources))
             continue
 
         message = _naming_only_source(record, listed_sources or frozenset())
@@ -120,6 +119,13 @@ def admit(
             left[message.message_id] = Failed(NOT_A_MEMBER, reason)
 
     return Admission(named, source_of, left)
+
+
+def _why_no_source(dlq: QueueAddress, listed_sources: frozenset[QueueAddress] | None) -> str:
+    if listed_sources is None:
+        return f"the sources of {dlq.name} are not known"
+    # It may be a queue with a consumer by now, and then its messages are no dead letters.
+    return f"SQS names no source of {dlq.name}"
 
 
 def leave_all(records: Iterable[Message | UnreadableRecord], reason: str) -> Admission:

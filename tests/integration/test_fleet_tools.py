@@ -1,7 +1,8 @@
-"""``dlq doctor --all`` on queues in moto; the tagging API, which moto lacks for SQS, is ours."""
+"""The operator's tools on a fleet in moto. Of the tagging API, moto has nothing for queues."""
 
 import json
 import re
+import time
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -9,18 +10,28 @@ from typing import Any
 import pytest
 
 from dlq.cli.command import main
+from dlq.cli.verbs.trigger import ResumedQueue, pause, resume
+from dlq.errors import InputError
+from dlq_replay.aws.breaker_table import DynamoDbBreaker
 from tests.integration.conftest import Capture
 from tests.support.answered_calls import Answer, session_answering
+from tests.support.failure_table import create_failure_table
 from tests.support.golden import assert_stored
 from tests.support.installation import (
-    FLEET,
     QUEUE_TAG,
     REGION,
+    SWEEP_RULE,
     arn,
     client,
     fleet_outputs,
+    join,
+    make_fleet,
+    make_mapping,
     make_queue,
     make_stack,
+    tagged_resources,
+    tags_of,
+    url_of,
 )
 from tests.support.served import empty, served_aws
 
@@ -43,37 +54,11 @@ def endpoint(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.fixture
 def fleet(endpoint: str) -> str:
     """A fleet that reads by schedule, with the queues of three teams. Nobody has joined."""
-    client("events").put_rule(Name="sweep-rule", ScheduleExpression="rate(1 minute)")
-    make_stack(FLEET, **fleet_outputs())
-    make_queue("parked")
+    stack = make_fleet()
     for name in ("orders", "refunds", "mails"):
         make_queue(f"{name}-dlq")
         make_queue(name, arn(f"{name}-dlq"), MessageRetentionPeriod="345600")
-    return FLEET
-
-
-def url_of(name: str) -> str:
-    return str(client("sqs").get_queue_url(QueueName=name)["QueueUrl"])
-
-
-def tags_of(name: str) -> Mapping[str, str]:
-    return client("sqs").list_queue_tags(QueueUrl=url_of(name)).get("Tags", {})  # type: ignore[no-any-return]
-
-
-def join(*names: str) -> None:
-    for name in names:
-        client("sqs").tag_queue(QueueUrl=url_of(name), Tags={"dlq-replay": QUEUE_TAG})
-
-
-def tagged_resources(_: str) -> tuple[str, str]:
-    """GetResources, for queues with the tag ``dlq-replay``."""
-    resources: list[Any] = []
-    for url in client("sqs").list_queues().get("QueueUrls", []):
-        name = url.rpartition("/")[2]
-        tags = [{"Key": key, "Value": value} for key, value in tags_of(name).items()]
-        if any(tag["Key"] == "dlq-replay" for tag in tags):
-            resources.append({"ResourceARN": arn(name), "Tags": tags})
-    return JSON, json.dumps({"PaginationToken": "", "ResourceTagMappingList": resources})
+    return stack
 
 
 def refusing(code: str) -> Answer:
@@ -138,7 +123,7 @@ def test_without_tags_nobody_is_said_to_have_joined(fleet: str, capsys: Capture)
 
 
 def test_a_paused_sweep_is_a_finding(fleet: str, capsys: Capture) -> None:
-    client("events").disable_rule(Name="sweep-rule")
+    client("events").disable_rule(Name=SWEEP_RULE)
 
     assert doctor("--stack", fleet) == 0
     assert "replay is paused: rule sweep-rule is DISABLED" in capsys.readouterr().out
@@ -193,3 +178,93 @@ def test_a_tag_needs_a_fleet(fleet: str, capsys: Capture) -> None:
     assert "--tag: add --all" in capsys.readouterr().err
     assert doctor("--send-test-message", "--stack", fleet) == 2
     assert "leave --all out" in capsys.readouterr().err
+
+
+@pytest.fixture
+def breaking_fleet(endpoint: str) -> str:
+    """A fleet with a circuit breaker, of which two teams are members."""
+    create_failure_table(client("dynamodb"), "failures")
+    stack = make_fleet(FAILURE_TABLE="failures", BREAKER="on")
+    for name in ("orders", "refunds"):
+        make_queue(f"{name}-dlq")
+        make_queue(name, arn(f"{name}-dlq"))
+        join(name, f"{name}-dlq")
+    return stack
+
+
+def rule_state() -> str:
+    return str(client("events").describe_rule(Name=SWEEP_RULE)["State"])
+
+
+def let_gather(queue: str, messages: int) -> None:
+    for _ in range(messages):
+        client("sqs").send_message(QueueUrl=url_of(queue), MessageBody="gathered")
+
+
+def limit_of(queue: str) -> int | None:
+    now = int(time.time())
+    breaker = DynamoDbBreaker(client("dynamodb"), "failures", queue, lambda: now)
+    return breaker.read().get("limit")
+
+
+def test_a_fleet_is_paused_and_resumed_by_its_rule_and_its_mappings(
+    breaking_fleet: str, capsys: Capture
+) -> None:
+    make_mapping("replay", "refunds-dlq")
+    session = session_answering(ANSWERS)
+    let_gather("refunds-dlq", 90)
+
+    states = pause(session, breaking_fleet)
+    assert rule_state() == "DISABLED"
+    assert list(states.values()) == ["DISABLED", "Disabled"]
+    assert limit_of("refunds") is None
+
+    assert main(["resume", "--stack", breaking_fleet], lambda: session) == 0
+    printed = capsys.readouterr().out
+    assert rule_state() == "ENABLED"
+    assert f"rule {SWEEP_RULE}: ENABLED\nevent source mapping " in printed
+    assert "refunds: at most 270 replays a minute, until what gathered is through\n" in printed
+    # Nothing waits in its DLQ.
+    assert "orders" not in printed
+    assert (limit_of("refunds"), limit_of("orders")) == (270, None)
+
+
+def test_where_nobody_knows_since_when_it_is_paused_the_limit_is_the_least(
+    breaking_fleet: str,
+) -> None:
+    session = session_answering(ANSWERS)
+    pause(session, breaking_fleet)
+    let_gather("orders-dlq", 90)
+
+    states, queues = resume(session, breaking_fleet)
+
+    assert states == {f"rule {SWEEP_RULE}": "ENABLED"}
+    assert queues == [ResumedQueue("orders", 20)]
+
+
+def test_members_that_cannot_be_listed_or_asked_keep_nobody_from_a_resume(
+    breaking_fleet: str,
+) -> None:
+    session = session_answering(NO_TAGS)
+    pause(session, breaking_fleet)
+    _, (queue,) = resume(session, breaking_fleet)
+    assert queue.main_queue == f"fleet dlq-replay={QUEUE_TAG}"
+    assert "AccessDenied" in queue.fault
+    assert rule_state() == "ENABLED"
+
+    refused = {"sqs.ListDeadLetterSourceQueues": refusing("AccessDenied")}
+    session = session_answering({**ANSWERS, **refused})
+    pause(session, breaking_fleet)
+    _, queues = resume(session, breaking_fleet)
+    assert {queue.fault for queue in queues} == {"SQS refuses: AccessDenied"}
+    assert rule_state() == "ENABLED"
+
+
+def test_a_fleet_that_nothing_feeds_is_told_what_to_do(endpoint: str) -> None:
+    make_fleet()
+    outputs = fleet_outputs()
+    del outputs["SweepRuleName"]
+    make_stack("unswept", **outputs)
+
+    with pytest.raises(InputError, match="update it with Sweep=true, or create an event source"):
+        pause(session_answering(ANSWERS), "unswept")
