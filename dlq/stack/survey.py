@@ -17,6 +17,7 @@ from dlq_replay.aws.breaker_table import DynamoDbBreaker
 from dlq_replay.aws.sqs import SqsQueue, describe
 from dlq_replay.errors import QueueError, SettingsError, TableError
 from dlq_replay.rules.breaker import BreakerView
+from dlq_replay.rules.failures import one_line
 from dlq_replay.settings import FleetSettings, ReplaySettings
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ class Questions:
         except (ClientError, BotoCoreError) as error:
             reason = describe(error)
         except (QueueError, TableError, InputError) as error:
-            reason = " ".join(str(error).split())
+            reason = one_line(str(error))
         except (ResponseParserError, LookupError):
             # A proxy or an emulator that does not know the call.
             reason = "the answer is not one of AWS"

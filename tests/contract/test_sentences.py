@@ -19,7 +19,6 @@ FOREIGN = {
     "spark_reprocess/failures.py": "Spark's and Java's texts; some of these have no class",
     "layers/core/dlq_replay/aws/sqs.py": "botocore raises a RuntimeError without a code",
     "dlq/sql/duckdb_engine.py": "DuckDB puts our own error into the text of its own",
-    "dlq/cli/verbs/trigger.py": "joins the lines of the text; decides nothing",
 }
 """Files that look into the text of an error of somebody else, and why they must."""
 

@@ -27,6 +27,7 @@ from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.aws.tagged_queues import list_tagged_queues
 from dlq_replay.errors import QueueError, TableError
 from dlq_replay.rules.breaker import BreakerView, Update, rules_for
+from dlq_replay.rules.failures import one_line
 from dlq_replay.settings import FleetSettings, ReplaySettings
 from dlq_replay.wire.addresses import QueueAddress
 
@@ -223,8 +224,7 @@ class _Limits:
         try:
             settings, queues = self._queues
         except (InputError, QueueError) as error:
-            fault = " ".join(str(error).split())
-            return [ResumedQueue(self.stack.queues_in_words, fault=fault)]
+            return [ResumedQueue(self.stack.queues_in_words, fault=one_line(str(error)))]
         return [self._changed(queue, settings, change) for queue in queues]
 
     @cached_property
