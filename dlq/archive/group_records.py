@@ -10,7 +10,7 @@ a group new again that only the other one saw.
 """
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -24,6 +24,8 @@ from dlq.explain.grouping import (
     TableGroup,
     group_pattern,
     grouped,
+    in_queue,
+    queue_and_key,
 )
 from dlq.explain.triage import GroupMemory, GroupState, Statement
 
@@ -48,8 +50,43 @@ class _StatementRecord:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
+    """The table of groups.
+
+    Attributes:
+        queue: the first source queue, whose keys are bare; empty if none is known yet.
+        is_shared: whether the archive has had messages of other source queues, too.
+    """
+
     groups: tuple[TableGroup, ...] = ()
     group_by: str = ""
+    queue: str = ""
+    is_shared: bool = False
+
+    def with_queues(self, counts: Mapping[str, int]) -> "_Table":
+        """Return the table with the queues of these keys: the first is the one with most messages.
+
+        *counts* has the messages of each key.
+        """
+        messages = Counter[str]()
+        for key, count in counts.items():
+            messages[queue_and_key(key)[0]] += count
+        del messages[""]
+
+        largest = min(messages, key=lambda queue: (-messages[queue], queue), default="")
+        first = self.queue or largest
+        is_shared = self.is_shared or bool(messages.keys() - {first})
+        return replace(self, queue=first, is_shared=is_shared)
+
+    def own_key(self, key: str) -> str:
+        """Return the key under which the table has the failure of *key*.
+
+        Messages without a known queue are in the groups of the first one, as long as it is the only
+        one. After that they are in groups of their own.
+        """
+        queue, bare_key = queue_and_key(key)
+        if queue == self.queue or not (queue or self.is_shared):
+            return bare_key
+        return in_queue(bare_key, queue)
 
 
 def add_statement(archive: Archive, group_id: str, statement: Statement) -> GroupState:
@@ -147,8 +184,9 @@ def assign_groups(
 ) -> Grouping:
     """Assign each key to its group, as ``grouping.grouped`` does; add new groups to the table.
 
-    *group_by* is stored for the next time; with None the stored one is used. All is durable when
-    this returns. Of two analyses at once the second goes on from the table of the first.
+    A key with a queue is as ``in_queue`` returns it. *group_by* is stored for the next time; with
+    None the stored one is used. All is durable when this returns. Of two analyses at once the
+    second goes on from the table of the first.
     """
     while True:
         before = archive.read(_TABLE)
@@ -156,8 +194,16 @@ def assign_groups(
             table = record_of(_Table, json.loads(before or b"{}"))
 
         pattern = table.group_by if group_by is None else group_by
-        groups, grouping = grouped(table.groups, counts, kept, pattern)
-        after = _Table(groups, pattern)
+        with_queues = table.with_queues(counts)
+        own_keys = {key: with_queues.own_key(key) for key in counts}
+        own_counts = Counter[str]()
+        for key, own_key in own_keys.items():
+            own_counts[own_key] += counts[key]
+
+        groups, grouping = grouped(table.groups, own_counts, kept, pattern)
+        ids = {key: grouping.ids[own_key] for key, own_key in own_keys.items()}
+        grouping = replace(grouping, ids=ids)
+        after = replace(with_queues, groups=groups, group_by=pattern)
         if after == table:
             return grouping
 

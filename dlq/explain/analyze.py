@@ -29,7 +29,7 @@ from dlq.archive.storage.table_parts import parquet_bytes
 from dlq.aws.actor import actor, text_of
 from dlq.engine import Engine, Work
 from dlq.errors import InputError
-from dlq.explain.differences.feature_extraction import differences_among, read_features
+from dlq.explain.differences.feature_extraction import differences_within_queues, read_features
 from dlq.explain.findings import Findings, GroupFinding, in_rows, merged
 from dlq.explain.group_decisions import follow_messages, left_for_people, note_edits
 from dlq.explain.group_findings import buckets_between, group_findings
@@ -184,7 +184,7 @@ class _Grouped:
 
     Attributes:
         slim: a row for each message, without its body: ``SLIM_COLUMNS``, ``TABLE_COLUMNS``,
-            ``chance`` and ``group_id``.
+            ``chance``, ``group_id`` and ``queue``.
         listed: a row for each group, the largest first; see ``group_rows``.
         different: the number of messages with different first ids.
     """
@@ -392,7 +392,8 @@ class _Analysis:
                 titles=grouped.grouping.titles,
                 masks=self.masks,
             )
-            differences = differences_among(sampled, counts, self.masks)
+            queues = {row["group_id"]: row["queue"] for row in listed}
+            differences = differences_within_queues(sampled, counts, queues, self.masks)
 
         groups = group_findings(
             listed, tallied, shown, differences, buckets=buckets, now=self.now, memory=memory

@@ -23,6 +23,9 @@ LEAST_GROUP = 10
 TOO_FEW = "too few messages to compare"
 """Shown in place of the differences of a smaller group."""
 
+NO_QUEUE = "not known"
+"""Shown in place of the source queue of a group that has none, or several."""
+
 
 def state_of(value: str) -> str:
     """Return the state that stands for a value: ``missing``; empty if there is a value."""
@@ -123,6 +126,7 @@ class GroupFinding:
         replay_counts: ascending, the unknown one first.
         age_seconds: since the first known failure, at the time of the analysis.
         differences, samples: at most five; the strongest difference first.
+        queue: the source queue of its messages; empty if it is not known, or if there are several.
     """
 
     group_id: str
@@ -145,6 +149,7 @@ class GroupFinding:
     resolved_at: datetime | None = None
     last_action: str | None = None
     note: str = ""
+    queue: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,11 +223,47 @@ class Findings:
         return ", ".join(filter(None, [queues, stack]))
 
     @property
+    def queues(self) -> dict[str, "QueueFinding"]:
+        """The numbers of each source queue by name, as ``count_queues`` returns them."""
+        return count_queues(self.groups)
+
+    @property
     def statuses(self) -> dict[str, int]:
         """See ``count_statuses``. A look has no memory, and so none."""
         if self.queue:
             return {}
         return count_statuses((group.status for group in self.groups), len(self.gone))
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFinding:
+    """The numbers of one source queue; *new* counts groups."""
+
+    messages: int
+    groups: int
+    new: int
+
+
+def count_queues(groups: Iterable[GroupFinding]) -> dict[str, QueueFinding]:
+    """Return the numbers of each source queue by name, the largest first.
+
+    Groups without a queue are together, as ``NO_QUEUE``. Empty if all groups with a queue have the
+    same one.
+    """
+    groups_by_queue = defaultdict[str, list[GroupFinding]](list)
+    for group in groups:
+        groups_by_queue[group.queue or NO_QUEUE].append(group)
+    if len(groups_by_queue.keys() - {NO_QUEUE}) <= 1:
+        return {}
+
+    queues = {}
+    for name, groups_of_queue in groups_by_queue.items():
+        queues[name] = QueueFinding(
+            messages=sum(group.count for group in groups_of_queue),
+            groups=len(groups_of_queue),
+            new=sum(group.status == Status.NEW for group in groups_of_queue),
+        )
+    return dict(sorted(queues.items(), key=lambda queue: (-queue[1].messages, queue[0])))
 
 
 def in_rows(groups: Iterable[_Group], oldest: Mapping[str, str]) -> list[list[_Group]]:

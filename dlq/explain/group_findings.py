@@ -136,6 +136,7 @@ def group_findings(
             resolved_at=state.resolved_at,
             last_action=state.action,
             note=row["note"],
+            queue=row["queue"],
         )
         findings.append(finding)
     return tuple(findings)

@@ -11,6 +11,10 @@ belongs to the oldest of them. Groups whose texts differ in one or two words are
 failures, which people see side by side.
 
 A pattern has digests of words, and no words: an erasure need not change it.
+
+A group is of one source queue. The keys of an archive's first queue are bare, and so a group keeps
+its id when a second queue joins; the key of each other queue has its name in front, see
+``in_queue``. Keys of different queues have patterns that never fit each other.
 """
 
 import re
@@ -58,6 +62,9 @@ ERROR = "error|"
 ERROR_CODE = "code|"
 """Start of the key of one with a code; behind it is the title: ``TYPE (CODE)``."""
 
+_QUEUE = "queue|"
+"""Start of a key that belongs to a source queue; behind it are the queue's name and the key."""
+
 _MATCHED_CHARACTERS = 1_024
 _ANY = "*"
 
@@ -92,6 +99,25 @@ def group_id_of(key: str) -> str:
     """Return ``g-`` and ten hex digits, the same in every run for the same key."""
     digest = sha256(f"{SIGNATURE_VERSION}|{key}".encode("utf-8", "replace"))
     return f"g-{digest.hexdigest()[:10]}"
+
+
+def in_queue(key: str, queue: str) -> str:
+    """Return the key of the same failure in a source queue. *queue* has no ``|``."""
+    return f"{_QUEUE}{queue}|{key}"
+
+
+def queue_and_key(key: str) -> tuple[str, str]:
+    """Return the source queue of a key, empty for a bare key; and the key without it."""
+    if not key.startswith(_QUEUE):
+        return "", key
+    _, queue, bare_key = key.split("|", 2)
+    return queue, bare_key
+
+
+def _error_text(key: str) -> str | None:
+    """Return type and text of an error; None for the key of anything else."""
+    _, bare_key = queue_and_key(key)
+    return bare_key.removeprefix(ERROR) if bare_key.startswith(ERROR) else None
 
 
 OTHERS = group_id_of("others")
@@ -142,7 +168,7 @@ def grouped(
 
     Args:
         table: the table before it.
-        counts: the messages of each key. A key that is not one of an error is its group's id.
+        counts: the messages of each key. A bare key that is not one of an error is its group's id.
         kept_ids: groups that stay where the table is full, with those of the same failure. Of
             other failures without a message, the oldest patterns go.
         group_by: as for ``captured``. What it captures is the code of a text, which then needs no
@@ -151,7 +177,7 @@ def grouped(
     titles = _code_titles(captured(group_by, counts))
     patterns = {}
     for key in sorted(counts):
-        if key.startswith(ERROR) and key not in titles:
+        if key not in titles and _error_text(key) is not None:
             patterns[key] = pattern_of(key)
     ranks = _ranks(table, patterns)
 
@@ -187,7 +213,7 @@ def _code_titles(codes: Mapping[str, str]) -> dict[str, str]:
     """Return the title of each key with a code."""
     titles = {}
     for key, code in codes.items():
-        error_type = key.removeprefix(ERROR).partition(": ")[0]
+        error_type = (_error_text(key) or "").partition(": ")[0]
         titles[key] = f"{error_type} ({code})"
     return titles
 
@@ -221,12 +247,21 @@ def _group_ids(
     ids = {}
     for key in keys:
         if key in titles:
-            ids[key] = group_id_of(f"{ERROR_CODE}{titles[key]}")
+            ids[key] = _own_id(key, group_id_of(f"{ERROR_CODE}{titles[key]}"))
         elif key in ranks:
             ids[key] = table[ranks[key]].group_id
+        elif key in patterns:
+            ids[key] = OTHERS
         else:
-            ids[key] = OTHERS if key in patterns else key
+            ids[key] = _own_id(key, queue_and_key(key)[1])
     return ids
+
+
+def _own_id(key: str, bare_id: str) -> str:
+    """Return the id of the group that a bare key has as *bare_id*, in the queue of *key*."""
+    is_bare = not key.startswith(_QUEUE)
+    queue, _ = queue_and_key(key)
+    return bare_id if is_bare else group_id_of(in_queue(bare_id, queue))
 
 
 def captured(group_by: str, keys: Iterable[str]) -> dict[str, str]:
@@ -239,9 +274,10 @@ def captured(group_by: str, keys: Iterable[str]) -> dict[str, str]:
     errors = []
     texts = []
     for key in keys:
-        if key.startswith(ERROR):
+        text = _error_text(key)
+        if text is not None:
             errors.append(key)
-            texts.append(key.removeprefix(ERROR)[:_MATCHED_CHARACTERS])
+            texts.append(text[:_MATCHED_CHARACTERS])
 
     column = pa.array(texts, pa.string())
     codes = pc.replace_substring_regex(column, f"(?s)^.*?(?:{group_by}).*$", r"\1").to_pylist()
@@ -434,11 +470,11 @@ def has_data(pattern: Pattern) -> bool:
 
 
 def fits(key: str, pattern: Pattern) -> bool:
-    """Return whether *pattern* fits an error's key."""
+    """Return whether the words of *pattern* fit an error's key, whatever its queue."""
     own_pattern = pattern_of(key)
     if len(own_pattern) != len(pattern):
         return False
-    pairs = zip(own_pattern, pattern, strict=True)
+    pairs = zip(own_pattern[1:], pattern[1:], strict=True)
     return all(digest in (own_digest, _ANY) for own_digest, digest in pairs)
 
 

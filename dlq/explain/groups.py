@@ -9,7 +9,8 @@ split evenly among the largest groups; the other half is drawn from all messages
 So each sampled message stands for the count of its group divided by the group's sampled messages.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain
@@ -25,10 +26,14 @@ from dlq.archive.messages.message_reading import FILE, read_messages_work
 from dlq.archive.messages.message_store import combined, is_in
 from dlq.archive.storage.files import Archive
 from dlq.engine import Engine, Work
-from dlq.explain.grouping import OTHERS, Grouping
+from dlq.explain.grouping import OTHERS, Grouping, in_queue
 from dlq.explain.signature.signature import PARKED_BY_SQS, SIGNED, Reasons, keys_of
 from dlq.ids.columns import Numbers, arrow, in_order_of, numbered_values, texts_of
 from dlq.ids.order import runs_of
+from dlq.ids.origins import different_rows
+
+_QUEUE_COLUMNS = ("source_queue", "source_arn", "queue_url")
+"""Columns that tell the source queue of a message, beside ``parked_reason``."""
 
 SLIM_COLUMNS = (
     "message_id",
@@ -36,8 +41,7 @@ SLIM_COLUMNS = (
     "first_seen_at",
     "replay_count",
     "parked_reason",
-    "source_queue",
-    "source_arn",
+    *_QUEUE_COLUMNS,
     "body_bytes",
 )
 
@@ -50,7 +54,7 @@ SAMPLED_BYTES = 160 * 1024 * 1024
 _MESSAGES_AT_ONCE = 500_000
 """An engine returns texts as they are: several times the memory of the slim rows."""
 
-_REPEATED = (FILE, "parked_reason", "source_queue", "source_arn", "message_group_id", "key")
+_REPEATED = (FILE, "parked_reason", *_QUEUE_COLUMNS, "message_group_id", "key")
 """Columns whose texts many messages share: each text is kept once."""
 
 _MOST_OF_A_GROUP = 2000
@@ -132,32 +136,70 @@ def _with_repeated_once(rows: pa.Table) -> pa.Table:
 def with_groups(
     keyed: pa.Table, assign: Callable[[Mapping[str, int]], Grouping]
 ) -> tuple[pa.Table, Grouping]:
-    """Replace the ``key`` of each message by its ``group_id``; also return what *assign* returned.
+    """Replace the ``key`` of each message by its ``group_id`` and its source ``queue``.
 
-    *keyed* is what ``read_keyed`` returned. *assign* takes the number of messages of each key.
+    A queue that is not known is an empty text. *keyed* is what ``read_keyed`` returned. *assign*
+    takes the number of messages of each key, with its queue (``in_queue``) where that is known.
+
+    Returns:
+        The messages, and what *assign* returned.
     """
-    column: Any = combined(keyed["key"])
-    keys = texts_of(column.dictionary)
-    numbers = numbered_values(column)
-    counts = np.bincount(numbers, minlength=len(keys)).tolist()
-    largest = sorted(range(len(keys)), key=lambda number: (-counts[number], keys[number]))
-    grouping = assign({keys[number]: counts[number] for number in largest[:MOST_KEYS]})
+    recorded = keyed.select(["key", *_QUEUE_COLUMNS])
+    different, numbers = different_rows(recorded)
+    rows = recorded.take(different)
+    queues = _source_queues(rows, _parked_queues(keyed))
+    keys = []
+    for key, queue in zip(texts_of(rows["key"]), queues, strict=True):
+        keys.append(in_queue(key, queue) if queue else key)
 
-    ids_of_keys = pa.array([grouping.ids.get(key, OTHERS) for key in keys], pa.string())
-    group_ids = ids_of_keys.dictionary_encode().take(arrow(numbers))
-    return keyed.drop_columns(["key"]).append_column("group_id", group_ids), grouping
+    counts = Counter[str]()
+    for key, count in zip(keys, np.bincount(numbers).tolist(), strict=True):
+        counts[key] += count
+    largest = sorted(counts, key=lambda key: (-counts[key], key))
+    grouping = assign({key: counts[key] for key in largest[:MOST_KEYS]})
+
+    group_ids = [grouping.ids.get(key, OTHERS) for key in keys]
+    messages = keyed.drop_columns(["key"])
+    for name, values in {"group_id": group_ids, "queue": queues}.items():
+        texts = pa.array(values, pa.string()).dictionary_encode()
+        messages = messages.append_column(name, texts.take(numbers))
+    return messages, grouping
+
+
+def _parked_queues(rows: pa.Table) -> set[str]:
+    """Return the URLs of the queues to which a replay function parked some of these messages."""
+    is_parked = rows["parked_reason"].is_valid()
+    urls: Any = rows["queue_url"].filter(is_parked)
+    return set(urls.unique().to_pylist())
+
+
+def _source_queues(rows: pa.Table, parked_queues: Collection[str]) -> list[str]:
+    """Return the name of the source queue of each message; empty where it is not known.
+
+    It is the queue in the message's context, or else the one that SQS moved it from. SQS moves
+    messages to a parked queue from the DLQ, which is no source queue.
+    """
+    queues = []
+    for row in rows.select(_QUEUE_COLUMNS).to_pylist():
+        moved_from = (row["source_arn"] or "").rpartition(":")[2]
+        if row["queue_url"] in parked_queues:
+            moved_from = ""
+        queues.append(row["source_queue"] or moved_from)
+    return queues
 
 
 def group_rows(slim: pa.Table) -> list[dict[str, Any]]:
     """Return a row per group, the largest first: its numbers, and ids of messages to show.
 
-    *slim* has ``SLIM_COLUMNS``, ``chance`` and, as a dictionary, ``group_id`` of each message.
+    *slim* has ``SLIM_COLUMNS``, ``chance`` and, as dictionaries, ``group_id`` and ``queue`` of each
+    message.
 
     Returns:
         ``group_id, count, body_bytes_sum``; ``_QUANTILES`` of ``body_bytes`` and of ``failed_at``
         (the first known failure, epoch seconds), null where no message has it;
         ``first_parked_at, last_parked_at``; ``shown``: up to five message ids: the first parked,
-        the last, one by chance, the shortest and the longest.
+        the last, one by chance, the shortest and the longest; ``queue``: the source queue of all
+        its messages whose queue is known, empty if there are several or none.
     """
     group_ids: Any = combined(slim["group_id"])
     groups = numbered_values(group_ids)
@@ -166,6 +208,7 @@ def group_rows(slim: pa.Table) -> list[dict[str, Any]]:
     body_bytes = _quantiles(groups, _floats(slim["body_bytes"]))
     failed = _quantiles(groups, failed_at)
     shown = _shown(slim, groups)
+    queues = _queues_of(slim, groups)
 
     rows = slim.select(["body_bytes", "sent_at"]).append_column("group", arrow(groups))
     sums = rows.group_by("group").aggregate(
@@ -184,9 +227,21 @@ def group_rows(slim: pa.Table) -> list[dict[str, Any]]:
                 "first_parked_at": row["sent_at_min"],
                 "last_parked_at": row["sent_at_max"],
                 "shown": shown[group],
+                "queue": queues.get(group, ""),
             }
         )
     return sorted(listed, key=lambda row: (-row["count"], row["group_id"]))
+
+
+def _queues_of(slim: pa.Table, groups: Numbers) -> dict[int, str]:
+    """Return the source queue of each group that has one."""
+    columns: list[Any] = [arrow(groups), slim["queue"].cast(pa.string())]
+    rows = pa.table(columns, names=["group", "queue"])
+    names = defaultdict[int, list[str]](list)
+    for pair in rows.group_by(["group", "queue"]).aggregate([]).to_pylist():
+        if pair["queue"]:
+            names[pair["group"]].append(pair["queue"])
+    return {group: queues[0] for group, queues in names.items() if len(queues) == 1}
 
 
 def _quantiles(groups: Numbers, values: Floats) -> dict[int, list[float]]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dlq.archive.storage.records import DAMAGE, record_of
 from dlq.archive.storage.table_parts import arrow_fields
-from dlq.explain.findings import Findings, GroupFinding, format_difference
+from dlq.explain.findings import NO_QUEUE, Findings, GroupFinding, format_difference
 from dlq.explain.grouping import SIGNATURE_VERSION
 from dlq.figures import percent
 
@@ -53,6 +53,8 @@ def plan_notes(findings: Findings) -> dict[str, list[str]]:
     for group in findings.groups:
         share = f"{percent(group.share)} of {findings.messages:,} pending messages"
         lines = [f"{share}, {group.trend}" if group.trend else share]
+        if findings.queues:
+            lines.append(f"queue: {group.queue or NO_QUEUE}")
         if group.differences:
             best = group.differences[0]
             lines.append(f"difference: {format_difference(best)}")

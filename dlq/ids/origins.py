@@ -159,7 +159,7 @@ def with_origins(rows: pa.Table, queues: Queues) -> pa.Table:
     The rule is applied once to each different origin: an archive has few.
     """
     recorded = _recorded_origins(rows)
-    different, numbers = _different_rows(recorded)
+    different, numbers = different_rows(recorded)
 
     columns: dict[str, list[str | None]] = {
         PARKED_QUEUE: [],
@@ -220,7 +220,7 @@ def _origin_of(record: Mapping[str, Any]) -> Origin:
     )
 
 
-def _different_rows(rows: pa.Table) -> tuple[Any, Any]:
+def different_rows(rows: pa.Table) -> tuple[Any, Any]:
     """Find the rows that differ.
 
     Returns:

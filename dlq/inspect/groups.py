@@ -7,11 +7,14 @@ from datetime import UTC, datetime
 from dlq.archive.group_records import read_memory, read_notes
 from dlq.archive.ledger.claims import open_run_notes
 from dlq.archive.storage.files import Archive
+from dlq.errors import InputError
 from dlq.explain.findings import (
     LEAST_GROUP,
+    NO_QUEUE,
     TOO_FEW,
     Findings,
     GroupFinding,
+    QueueFinding,
     count_statuses,
     format_predicate,
 )
@@ -44,6 +47,7 @@ class ListedGroup:
     returned: int | None = None
     returned_at: datetime | None = None
     halted: str | None = None
+    queue: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,27 @@ class GroupsOfReport:
     gone: Sequence[str]
     unreadable: Sequence[str]
     open_runs: Sequence[str]
+    queues: Mapping[str, QueueFinding]
+
+    def of_queue(self, queue: str) -> "GroupsOfReport":
+        """Return this report with the groups of one source queue, or of ``NO_QUEUE``.
+
+        Raises:
+            InputError: no group is of this queue.
+        """
+        groups = [group for group in self.groups if (group.queue or NO_QUEUE) == queue]
+        if not groups:
+            names = sorted({group.queue or NO_QUEUE for group in self.groups})
+            there_are = f"there are {', '.join(names)}" if names else "it has no groups"
+            raise InputError(f"--queue {queue!r}: no group of this report is of it; {there_are}")
+
+        statuses = count_statuses((group.status for group in groups), gone=0)
+        return replace(self, groups=groups, statuses=statuses, gone=())
+
+    def by_queue(self) -> "GroupsOfReport":
+        """Return this report with its groups sorted by queue; those without one come last."""
+        groups = sorted(self.groups, key=lambda group: (not group.queue, group.queue))
+        return replace(self, groups=groups)
 
 
 def read_groups(
@@ -96,6 +121,7 @@ def read_groups(
         gone=gone,
         unreadable=memory.unreadable,
         open_runs=open_run_notes(archive),
+        queues=findings.queues if findings else {},
     )
 
 
@@ -127,6 +153,7 @@ def list_groups(
             resolved_at=state.resolved_at,
             remembered=notes.get(group.group_id, ""),
             halted=state.halted,
+            queue=finding.queue if finding else "",
         )
 
         outcome = outcomes.get(group.group_id)

@@ -131,6 +131,7 @@ class ArchivedCopy:
     sent_at: datetime | None
     first_seen_at: datetime | None
     source_arn: str | None
+    source_queue: str | None
     message_group_id: str | None
     receive_count: int | None
     replay_count: int | None
@@ -147,6 +148,11 @@ class ArchivedCopy:
     values: Mapping[str, str] | None = None
     logged: str = ""
     frames: str = ""
+
+    @property
+    def source(self) -> str:
+        """Name of the source queue, or else ARN of the queue that SQS moved it from; or empty."""
+        return self.source_queue or self.source_arn or ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from dlq import figures
-from dlq.explain.findings import Findings, format_statuses, state_of
+from dlq.explain.findings import NO_QUEUE, Findings, format_statuses, state_of
 from dlq.report.views import COLOURS, outline, page_view, quoted, tally
 
 REPORT = files("dlq.report")
@@ -147,6 +147,7 @@ def make_environment(packages: tuple[Traversable, ...] = (REPORT,)) -> Environme
         tally=tally,
     )
     environment.globals["COLOURS"] = COLOURS
+    environment.globals["NO_QUEUE"] = NO_QUEUE
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     return environment
 

@@ -62,6 +62,7 @@ def page_view(findings: Findings) -> View:
     return {
         **head_view(findings_by_row),
         "findings": findings,
+        "queues": findings.queues,
         "groups": row_views,
         "places": places(findings),
     }
@@ -79,6 +80,7 @@ def head_view(findings: Findings) -> View:
     return {
         "findings": findings,
         "arrival": arrival_word(findings),
+        "queues": findings.queues,
         "first_parked": min(starts, default=None),
         "last_parked": max(ends, default=None),
         "data": chart_data(findings),

@@ -19,7 +19,7 @@ from dlq.console.site import Console
 from tests.e2e.watched_browser import Watched, assert_fits_and_is_accessible
 from tests.support.console_world import archive_from, console_of, plan_of, running
 from tests.support.findings_builder import many_findings
-from tests.support.incident import incident_findings
+from tests.support.incident import fleet_findings, incident_findings
 
 ROOT = Path(__file__).resolve().parents[2]
 BODY = '{"zip": 1, "vat": null, "password": "hunter2", "customer": {"region": "eu-west-3"}}'
@@ -99,6 +99,26 @@ def test_each_page_fits_and_is_accessible(browser: Browser, tmp_path: Path) -> N
             assert_fits_and_is_accessible(page, WIDTHS)
         failed = [message for message in it.messages if "422" not in message]
         assert (failed, it.requests, it.dialogs) == ([], [], [])
+
+
+def test_groups_of_several_queues_fit_and_are_filtered(browser: Browser, tmp_path: Path) -> None:
+    archive = archive_from(tmp_path, fleet_findings(), lambda *_: BODY, 1)
+    with desk(browser, console_of(archive), viewport={"width": 360, "height": 900}) as it:
+        page = it.go("/")
+        page.locator("#find select[name=queue]").select_option("stock")
+        expect(page.locator("#list .matches")).to_contain_text("7 of 43 groups")
+        expect(page).to_have_url(re.compile(r"queue=stock"))
+        expect(page.locator("#list tbody .narrow.queue:visible")).to_have_text(["stock"] * 7)
+        expect(page.locator("#list .of-queue:visible")).to_have_count(0)
+        assert_fits_and_is_accessible(page, WIDTHS)
+
+        expect(page.locator("#list td.of-queue:visible")).to_have_text(["stock"] * 7)
+        page.locator(".queues").get_by_role("link", name="returns").click()
+        expect(page.locator("#list td.of-queue")).to_have_text(["returns"] * 7)
+        page.locator("#list tbody a").first.click()
+        page.get_by_role("link", name="returns", exact=True).click()
+        expect(page.locator("#list .matches")).to_contain_text("7 of 43 groups")
+        it.assert_quiet()
 
 
 def test_a_slash_goes_to_the_search_and_types_elsewhere(browser: Browser, tmp_path: Path) -> None:

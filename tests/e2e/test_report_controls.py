@@ -1,13 +1,14 @@
 """The report's controls in a reader's browser: search, sort, chart, links, keyboard, copying."""
 
 import time
+from dataclasses import replace
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.watched_browser import Write, opened
 from tests.support.findings_builder import a_difference, a_group, a_sample, some_findings
-from tests.support.incident import incident_findings
+from tests.support.incident import QUEUES, fleet_findings, incident_findings
 
 
 def test_search_looks_through_what_came_from_messages(browser: Browser, write: Write) -> None:
@@ -47,6 +48,55 @@ def test_sorting_reorders_the_list(browser: Browser, write: Write) -> None:
         expect(titles.nth(1)).to_contain_text("RefundRequested")
         page.locator("#sort").select_option("count")
         expect(titles.first).to_contain_text("GatewayTimeout")
+
+
+def test_groups_of_one_queue_are_shown_alone_and_sorted_by_queue(
+    browser: Browser, write: Write
+) -> None:
+    findings = fleet_findings()
+    with opened(browser, write(findings)) as watched:
+        page = watched.page
+        queues = page.locator("details.group:visible .what > .queue")
+        names = page.locator("#queue option").all_inner_texts()
+        assert names == ["all", *sorted([*QUEUES, "not known"])]
+        expect(page.locator(".queues tbody tr")).to_have_count(7)
+        numbers = findings.queues["stock"]
+        expect(page.locator(".queues tr", has_text="stock")).to_contain_text(
+            f"{numbers.messages:,}{numbers.groups}{numbers.new}"
+        )
+
+        page.locator("#queue").select_option("stock")
+        expect(page.locator("#matches")).to_have_text("7 of 43 groups")
+        expect(queues).to_have_text(["queue stock"] * 7)
+        page.locator("#chips button").click()
+        expect(page.locator("#matches")).to_have_text("43 groups")
+        expect(page.locator("#queue")).to_have_value("")
+
+        page.locator("#queue").select_option("not known")
+        expect(page.locator("details.group:visible h3")).to_have_text(["everything else"])
+        page.locator("#search").fill("nothing")
+        page.get_by_role("button", name="Clear the filters").click()
+        expect(page.locator("#matches")).to_have_text("43 groups")
+
+        page.locator("#sort").select_option("queue")
+        sorted_names = [text.removeprefix("queue ") for text in queues.all_inner_texts()]
+        assert sorted_names == sorted(sorted_names)
+        counts = [group.count for group in findings.groups if group.queue == "invoices"]
+        shown = page.locator("details.group[data-queue=invoices]").evaluate_all(
+            "(groups) => groups.map((group) => Number(group.dataset.count))"
+        )
+        assert shown == counts
+        watched.assert_quiet()
+
+
+def test_one_queue_has_no_filter(browser: Browser, write: Write) -> None:
+    findings = incident_findings()
+    groups = tuple(replace(group, queue="orders") for group in findings.groups)
+    with opened(browser, write(replace(findings, groups=groups))) as watched:
+        expect(watched.page.locator("#queue, .queue, .queues")).to_have_count(0)
+        expect(watched.page.locator("#sort option[value=queue]")).to_have_count(0)
+        watched.page.locator("#sort").select_option("last")
+        watched.assert_quiet()
 
 
 def test_the_theme_is_kept(browser: Browser, write: Write) -> None:

@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.watched_browser import Write, assert_fits, assert_fits_and_is_accessible, opened
 from tests.support.findings_builder import hostile_findings
-from tests.support.incident import incident_findings
+from tests.support.incident import fleet_findings, incident_findings
 
 ROOT = Path(__file__).parents[2]
 WIDTHS = (360, 768, 1280)
@@ -23,7 +23,7 @@ def use_everything(page: Page) -> None:
     chart.hover()
     page.locator("#search").fill("<script> alert")
     page.locator("#search").fill("")
-    for by in ("last", "first", "trend", "score", "age", "count"):
+    for by in ("last", "first", "trend", "score", "age", "queue", "count"):
         page.locator("#sort").select_option(by)
     page.get_by_role("button", name="Expand all").click()
     page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
@@ -62,6 +62,17 @@ def test_it_fits_and_is_accessible(browser: Browser, write: Write) -> None:
         assert_fits_and_is_accessible(page, WIDTHS)
 
 
+def test_report_of_several_queues_fits_and_is_accessible(browser: Browser, write: Write) -> None:
+    findings = fleet_findings()
+    # The widest names among few groups: axe looks at each of them.
+    few = replace(findings, groups=findings.groups[:10])
+    with opened(browser, write(few)) as watched:
+        watched.page.locator("#queue").select_option("stock")
+
+        watched.assert_quiet()
+        assert_fits_and_is_accessible(watched.page, WIDTHS)
+
+
 def test_report_of_a_look_works_without_commands(browser: Browser, write: Write) -> None:
     findings = replace(incident_findings(), archive="", plan_path="", queue="orders-dlq")
     with opened(browser, write(findings)) as watched:
@@ -86,6 +97,14 @@ def test_without_scripts_everything_can_be_read(browser: Browser, write: Write) 
         expect(page.locator("details.group[open] .differences li")).to_have_count(3)
         expect(page.locator("details.group[open] .sample pre").first).to_be_visible()
         expect(page.locator("#redrive .command")).to_have_count(3)
+
+
+def test_without_scripts_each_group_names_its_queue(browser: Browser, write: Write) -> None:
+    with opened(browser, write(fleet_findings()), java_script_enabled=False) as watched:
+        page = watched.page
+        expect(page.locator(".needs-js:visible")).to_have_count(0)
+        expect(page.locator("details.group .what > .queue:visible")).to_have_count(43)
+        expect(page.locator(".queues tbody tr:visible")).to_have_count(7)
 
 
 def test_paper_has_what_was_open_and_no_controls(

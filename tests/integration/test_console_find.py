@@ -69,3 +69,15 @@ def test_hostile_values_stay_texts(tmp_path: Path) -> None:
         page = browser.get("/find", params={"value": sent}).text
         assert "<script>window.hostile" not in page
         assert "<svg onload" not in page
+
+
+def test_queue_is_shown_where_the_messages_are_of_several(tmp_path: Path, archive: Archive) -> None:
+    messages = [a_dead_letter(number, src=f"queue-{number}") for number in range(3)]
+    several = archive_with(tmp_path / "several", messages)
+
+    of_one = opened(console_of(archive)).get("/find?value=acme").text
+    of_several = opened(console_of(several))
+
+    assert '<th scope="col">queue</th>' not in of_one
+    assert "<td>queue-1</td>" in of_several.get("/find?value=acme").text
+    assert "<dt>Came from</dt><dd>queue-1</dd>" in of_several.get("/messages/m-0001").text

@@ -13,7 +13,7 @@ from dlq.archive.ledger.claims import Claim, Result, close_open_runs
 from dlq.archive.ledger.disposition import Disposition
 from dlq.archive.messages.message_index import write_reasons
 from dlq.archive.messages.message_store import drain_ids
-from dlq.archive.storage.files import open_archive
+from dlq.archive.storage.files import Archive, open_archive
 from dlq.cli.running import main
 from dlq.explain.signature.mask import compile_masks
 from dlq.explain.triage import Statement
@@ -229,6 +229,96 @@ def test_similar_groups_are_one_row_with_their_parts(tmp_path: Path, capsys: Cap
     )
     assert "errors by --group-by 'code (.+)'" in shown
     assert (answer["similar"], answer["group_by"]) == ({ids[2]: ids[0]}, "code (.+)")
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Archive:
+    """Three groups of two queues, and one whose queue is not known."""
+    queues = ("stock", "orders", "stock", "")
+    statuses = ("known", "known", "new", "new")
+    groups = []
+    for place, (queue, status) in enumerate(zip(queues, statuses, strict=True)):
+        group = a_group(group_id=f"g-000000000{place}", title=f"E: {place}", queue=queue)
+        groups.append(replace(group, status=status, count=20 - place))
+    return archive_from(tmp_path, some_findings(*groups), lambda *_: "{}")
+
+
+STOCK = ["g-0000000002", "g-0000000000"]
+ORDERS = ["g-0000000001"]
+UNKNOWN = ["g-0000000003"]
+
+
+def test_groups_are_filtered_and_sorted_by_queue(fleet: Archive) -> None:
+    browser = opened(console_of(fleet))
+
+    assert titles_of(browser.get("/?queue=stock").text) == STOCK
+    assert titles_of(browser.get("/?queue=not+known").text) == UNKNOWN
+    assert "No group matches" in browser.get("/?queue=nothing").text
+    assert titles_of(browser.get("/").text) == [STOCK[0], *UNKNOWN, STOCK[1], *ORDERS]
+    assert titles_of(browser.get("/?sort=queue").text) == [*ORDERS, *STOCK, *UNKNOWN]
+    assert titles_of(browser.get("/?sort=queue&status=new").text) == [STOCK[0], *UNKNOWN]
+    page = browser.get("/?queue=stock&sort=queue").text
+    assert "<option selected>stock</option>" in page
+    assert f'<a href="{BASE}/?queue=orders#groups">orders</a>' in page
+    assert f'href="{BASE}/?queue=stock">stock</a>' in browser.get(f"/groups/{STOCK[0]}").text
+
+
+def test_all_that_match_are_those_of_the_queue(fleet: Archive) -> None:
+    browser = opened(console_of(fleet))
+    plan_id = plan_of(fleet).plan_id
+    fields = {"plan": plan_id, "decision": "redrive", "all_matching": "2", "find_queue": "stock"}
+
+    assert browser.post("/decide", fields).status_code == 303
+
+    redriven = [group.group_id for group in plan_of(fleet).groups if group.action == "redrive"]
+    assert sorted(redriven) == sorted(STOCK)
+
+
+def test_one_queue_has_no_column_and_no_filter(tmp_path: Path, capsys: Capture) -> None:
+    groups = (a_group(group_id=f"g-000000000{n}", queue="orders") for n in range(2))
+    archive = archive_from(tmp_path, some_findings(*groups), lambda *_: "{}")
+
+    page = opened(console_of(archive)).get("/").text
+
+    assert 'name="queue"' not in page
+    assert "of-queue" not in page
+    assert "Source queues" not in page
+    assert main(["groups", "--archive", archive.root, "--queue", "orders"]) == 0
+    assert not re.search("^group  +queue", capsys.readouterr().out, re.MULTILINE)
+    assert main(["groups", "--archive", archive.root, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert ([group["queue"] for group in answer["groups"]], answer["queues"]) == (
+        ["orders"] * 2,
+        {},
+    )
+
+
+def test_command_lists_the_groups_of_a_queue(fleet: Archive, capsys: Capture) -> None:
+    def listed(*options: str) -> list[str]:
+        assert main(["groups", "--archive", fleet.root, *options]) == 0
+        row = re.compile(r"^g-\d+  +(?:not known|[a-z]+) ", re.MULTILINE)
+        return [" ".join(words.split()) for words in row.findall(capsys.readouterr().out)]
+
+    of_stock = [f"{group_id} stock" for group_id in sorted(STOCK)]
+    of_orders = [f"{ORDERS[0]} orders"]
+    of_none = [f"{UNKNOWN[0]} not known"]
+    assert listed() == [of_stock[0], *of_orders, of_stock[1], *of_none]
+    assert listed("--sort", "queue") == [*of_orders, *of_stock, *of_none]
+    assert listed("--queue", "stock") == of_stock
+    assert listed("--queue", "not known") == of_none
+
+    assert main(["groups", "--archive", fleet.root, "--queue", "stock", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert [group["group_id"] for group in answer["groups"]] == sorted(STOCK)
+    assert answer["statuses"] == {"new": 1, "known": 1}
+    assert answer["queues"]["stock"] == {"messages": 38, "groups": 2, "new": 1}
+
+
+def test_queue_that_no_group_is_of_is_refused(fleet: Archive, capsys: Capture) -> None:
+    assert main(["groups", "--archive", fleet.root, "--queue", "stocks"]) == 2
+
+    there_are = "there are not known, orders, stock"
+    assert f"no group of this report is of it; {there_are}" in capsys.readouterr().err
 
 
 def test_without_a_report_beside_it_the_plan_is_enough(tmp_path: Path) -> None:

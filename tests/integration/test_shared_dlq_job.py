@@ -80,6 +80,7 @@ def test_each_parked_message_goes_back_to_its_own_queue(
     sources = Counter[str]()
     for group in findings.groups:
         sources.update(group.sources)
+        assert list(group.sources) == [group.queue]
     assert sources == dict.fromkeys(names, COUNT)
     plan = str(approve(Path(findings.plan_path)))
 

@@ -180,6 +180,7 @@ def _hostile_group(texts: Iterator[str], place: int) -> GroupFinding:
         sources={next(texts): 1 for _ in range(20)},
         differences=tuple(_hostile_difference(texts) for _ in range(3)),
         samples=tuple(_hostile_sample(texts) for _ in range(4)),
+        queue=next(texts),
     )
 
 

@@ -5,7 +5,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -23,6 +23,15 @@ from tests.support.findings_builder import (
 
 Curve = Callable[[float], float]
 """Arrivals at a moment between 0 (the first bucket) and 1 (now), in any unit."""
+
+QUEUES = (
+    "orders",
+    "invoices",
+    "refunds.fifo",
+    "shipment-notifications-of-the-eu-central-1-warehouse-production",
+    "stock",
+    "returns",
+)
 
 
 @dataclass(frozen=True)
@@ -50,6 +59,25 @@ def incident_findings() -> Findings:
         archive="s3://shop-dead-letters/orders",
         plan_path="/srv/reports/20251120T103000-4f2a/plan.yaml",
     )
+
+
+def fleet_findings() -> Findings:
+    """The same morning in six source queues, and a group of which no queue is known."""
+    chance = random.Random(20251121)
+    groups = []
+    for place, queue in enumerate(QUEUES):
+        for number, group in enumerate(incident_findings().groups):
+            own = replace(
+                group,
+                group_id=f"g-{place}{number:09x}",
+                count=max(1, int(group.count * chance.uniform(0.05, 1))),
+                status=chance.choice(("new", "known", "regressed")),
+                queue=queue,
+            )
+            groups.append(own)
+    groups.sort(key=lambda group: -group.count)
+    rest = replace(groups[-1], group_id="g-ffffffffff", title="everything else", queue="")
+    return replace(some_findings(*groups, rest), archive="s3://shop-dead-letters/all")
 
 
 def _group(chance: random.Random, failure: Failure) -> GroupFinding:

@@ -22,6 +22,7 @@ from dlq.cli.verb import (
 from dlq.errors import InputError
 from dlq.explain.findings import (
     LEAST_GROUP,
+    NO_QUEUE,
     TOO_FEW,
     Findings,
     GroupFinding,
@@ -255,7 +256,7 @@ _FIELDS = (
     "logs",
     "clock",
 )
-_GROUP = ("group_id", "count", "share", "trend", "status")
+_GROUP = ("group_id", "count", "share", "trend", "status", "queue")
 _GROUPS_IN_A_LOG = 30
 _GROUPS_ON_A_TERMINAL = 12
 _TITLE_ON_A_TERMINAL = 100
@@ -307,7 +308,7 @@ def print_analysis(findings: Findings) -> None:
     shown = findings.groups[:_GROUPS_IN_A_LOG]
     if sys.stdout.isatty():
         shown = findings.groups[:_GROUPS_ON_A_TERMINAL]
-    _print_groups(shown)
+    _print_groups(shown, has_queue=bool(findings.queues))
     if groups > len(shown):
         rest = findings.messages - sum(group.count for group in shown)
         more = counted(groups - len(shown), "smaller group")
@@ -324,16 +325,20 @@ def groups_command(findings: Findings) -> str:
     return suggested_command("groups", findings.archive, *words)
 
 
-def _print_groups(groups: Iterable[GroupFinding]) -> None:
+def _print_groups(groups: Iterable[GroupFinding], *, has_queue: bool) -> None:
     """Print a row for each group; on a terminal with its title and its first difference."""
     is_terminal = sys.stdout.isatty()
     headings = ["group", "count", "share", "trend"]
+    if has_queue:
+        headings.append("queue")
     if is_terminal:
         headings.append("what failed, and what sets it apart")
 
     rows: list[list[object]] = []
     for group in groups:
         row: list[object] = [group.group_id, group.count, percent(group.share), group.trend]
+        if has_queue:
+            row.append(group.queue or NO_QUEUE)
         if is_terminal:
             row.append(title_and_difference(group))
         rows.append(row)

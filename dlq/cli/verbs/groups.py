@@ -15,7 +15,7 @@ from dlq.cli.terminal import (
     print_table,
 )
 from dlq.cli.verb import DONE, Verb, suggested_command
-from dlq.explain.findings import format_statuses, in_rows
+from dlq.explain.findings import NO_QUEUE, format_statuses, in_rows
 from dlq.explain.grouping import common_text
 from dlq.figures import counted, minute
 from dlq.inspect.groups import GroupsOfReport, ListedGroup, read_groups
@@ -26,17 +26,29 @@ Lists the groups of the newest report: what failed, how many messages, what sets
 what the plan says to do with them. Counts and statuses are those of the analysis; pending, sent,
 failed again, halted, and what people say are as of now. A group of which nothing is pending and
 nothing failed again is not in the table. Similar groups, whose texts differ in a word or two, are
-one row: its numbers are of all, and each of them is a line with + and its own decision. Changes
-nothing; needs no Spark."""
+one row: its numbers are of all, and each of them is a line with + and its own decision. Where the
+messages came from several source queues, each group is of one of them. Changes nothing; needs no
+Spark."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_shared(parser, "--plan", "--failure-table")
+    parser.add_argument("--queue", metavar="NAME", help="only the groups of this source queue")
+    parser.add_argument(
+        "--sort",
+        choices=("count", "queue"),
+        default="count",
+        help="the largest group first, or by source queue (default: %(default)s)",
+    )
 
 
 def _run(options: Mapping[str, Any]) -> int:
     archive = open_archive(options["archive"])
     groups = read_groups(archive, options["plan"], options["failure_table"])
+    if options["queue"] is not None:
+        groups = groups.of_queue(options["queue"])
+    if options["sort"] == "queue":
+        groups = groups.by_queue()
     print_answer(groups, lambda: _print(groups, options["archive"]))
     return DONE
 
@@ -49,7 +61,7 @@ def _print(report: GroupsOfReport, archive: str) -> None:
         print_line(f"errors by --group-by {report.group_by!r}; '' takes it away")
     for sentence in report.open_runs:
         print_line(sentence)
-    _print_groups(report.groups, report.similar, archive)
+    _print_groups(report, archive)
     for path in report.unreadable:
         print_line(f"note: {path} cannot be read; what it says of a group is left out")
 
@@ -104,12 +116,14 @@ def _action(group: ListedGroup) -> str:
     return f"{group.action}, edited" if group.is_edited else group.action
 
 
-def _table_row(row: Sequence[ListedGroup]) -> tuple[object, ...]:
-    """Return the cells of a group, or of several similar ones."""
+def _table_row(row: Sequence[ListedGroup], *, has_queue: bool) -> tuple[object, ...]:
+    """Return the cells of a group, or of several similar ones, which are of the same queue."""
+    queue = (row[0].queue or NO_QUEUE,) if has_queue else ()
     if len(row) == 1:
         [group] = row
         return (
             group.group_id,
+            *queue,
             *_numbers(row),
             group.status,
             _action(group),
@@ -119,6 +133,7 @@ def _table_row(row: Sequence[ListedGroup]) -> tuple[object, ...]:
     common_title = common_text([group.title for group in row])
     return (
         counted(len(row), "group"),
+        *queue,
         *_numbers(row),
         _common(group.status for group in row),
         _common(map(_action, row)),
@@ -137,7 +152,8 @@ def _common(texts: Iterable[str]) -> str:
     return distinct.pop() if len(distinct) == 1 else "several"
 
 
-def _print_groups(groups: Sequence[ListedGroup], similar: Mapping[str, str], archive: str) -> None:
+def _print_groups(report: GroupsOfReport, archive: str) -> None:
+    groups = report.groups
     pending = _sum_of_known(group.pending for group in groups)
     if pending is not None:
         sent = sum(map(_sent, groups))
@@ -152,9 +168,11 @@ def _print_groups(groups: Sequence[ListedGroup], similar: Mapping[str, str], arc
     if not listed:
         return
 
+    has_queue = bool(report.queues)
     print_table(
         (
             "group",
+            *(("queue",) if has_queue else ()),
             "count",
             "pending",
             "sent",
@@ -163,8 +181,8 @@ def _print_groups(groups: Sequence[ListedGroup], similar: Mapping[str, str], arc
             "action",
             "what failed, and what sets it apart",
         ),
-        list(map(_table_row, in_rows(listed, similar))),
-        spare=("count", "status", "sent", "failed again"),
+        [_table_row(row, has_queue=has_queue) for row in in_rows(listed, report.similar)],
+        spare=("count", "status", "sent", "failed again", "queue"),
     )
     for line in next_lines(listed, archive):
         print_line(line)

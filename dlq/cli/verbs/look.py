@@ -15,7 +15,7 @@ from dlq.cli.verb import DONE, INTERRUPTED, PLACE_WORDS, Verb, progress_here
 from dlq.cli.verbs.collect import title_and_difference
 from dlq.errors import InputError
 from dlq.explain.analyze import AnalysisRequest
-from dlq.explain.findings import Findings, GroupFinding, in_rows, merged
+from dlq.explain.findings import NO_QUEUE, Findings, GroupFinding, in_rows, merged
 from dlq.explain.grouping import check_group_by
 from dlq.explain.signature.mask import compile_masks, shorten
 from dlq.figures import counted, minute, percent
@@ -208,7 +208,7 @@ def _print(facts: QueueFacts, received: Received, findings: Findings | None) -> 
     rows = [merged(row) for row in in_rows(findings.groups, findings.similar)]
     rows.sort(key=lambda group: -group.count)
     for group in rows[:_GROUPS]:
-        _print_group(group)
+        _print_group(group, has_queue=bool(findings.queues))
     if len(rows) > _GROUPS:
         rest = sum(group.count for group in rows[_GROUPS:])
         more = counted(len(rows) - _GROUPS, "smaller group")
@@ -222,12 +222,13 @@ def _next_steps(facts: QueueFacts, received: Received, findings: Findings) -> It
     return next_steps(facts, received, findings, PLACE_WORDS.get())
 
 
-def _print_group(group: GroupFinding) -> None:
+def _print_group(group: GroupFinding, *, has_queue: bool) -> None:
     """Print what failed, what sets it apart, when its messages were sent, and one of them."""
     print_line("")
     print_parts(
         (f"{group.count:,} {percent(group.share)}", "bold"),
         (f"  {group.group_id}  ", "cyan"),
+        (f"{group.queue or NO_QUEUE}  " if has_queue else "", ""),
         (group.trend, "yellow"),
     )
     for line in title_and_difference(group).splitlines():

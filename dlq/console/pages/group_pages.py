@@ -13,7 +13,7 @@ from dlq.console import reports
 from dlq.console.reports import Group, MeanwhileError, Report
 from dlq.console.site import GROUPS, PAGE_ROWS, Visit, number_of, page_route
 from dlq.errors import InputError
-from dlq.explain.findings import Findings, GroupFinding, format_predicate, in_rows
+from dlq.explain.findings import NO_QUEUE, Findings, GroupFinding, format_predicate, in_rows
 from dlq.explain.triage import Status, note_of
 from dlq.plan.changes import decide
 from dlq.plan.plan import Action
@@ -22,8 +22,8 @@ from dlq.report.views import View, group_view, head_view
 
 _SEVERITY = [status.value for status in Status]
 
-_FIELDS = ("q", "status", "action", "from", "to")
-"""Fields of an address, or of a form, that select the listed groups."""
+_FIELDS = ("q", "status", "action", "queue", "sort", "from", "to")
+"""Fields of an address, or of a form, that select the listed groups and their order."""
 
 _MOST_COMMANDS = 20
 """Commands that are shown for groups that somebody else changed."""
@@ -37,10 +37,14 @@ def _time_range(fields: Mapping[str, str]) -> range:
 
 
 def matching_groups(groups: Sequence[Group], fields: Mapping[str, str]) -> list[Group]:
-    """Return the groups that match, by severity of their status, and then in the plan's order."""
+    """Return the groups that match, by severity of their status, and then in the plan's order.
+
+    With the field ``sort`` they are sorted by queue first.
+    """
     words = fields.get("q", "").lower().split()
     status = fields.get("status", "")
     action = fields.get("action", "")
+    queue = fields.get("queue", "")
     times = _time_range(fields)
 
     def matches(group: Group) -> bool:
@@ -48,12 +52,16 @@ def matching_groups(groups: Sequence[Group], fields: Mapping[str, str]) -> list[
         arrivals = group.finding.arrivals if group.finding else ()
         return (
             status in ("", listed.status)
+            and queue in ("", listed.queue or NO_QUEUE)
             and action in ("", listed.action, "edited" if listed.is_edited else "")
             and (not times or any(arrivals[times.start : times.stop]))
             and (not words or all(map(_searched_text(group).__contains__, words)))
         )
 
-    return sorted(filter(matches, groups), key=_severity)
+    matching = sorted(filter(matches, groups), key=_severity)
+    if fields.get("sort") == "queue":
+        matching.sort(key=lambda group: (not group.listed.queue, group.listed.queue))
+    return matching
 
 
 def _severity(group: Group) -> int:
@@ -91,6 +99,7 @@ def _groups(visit: Visit) -> Response:
         "messages": sum(group.planned.count for group in report.groups) or 1,
         "wanted": {name: visit.query.get(name, "") for name in _FIELDS},
         "address_plan": report.address_plan,
+        "queues": report.findings.queues if report.findings else {},
     }
     if visit.is_fragment:
         return visit.page("groups_list.html.jinja", **values)

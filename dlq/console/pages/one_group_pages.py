@@ -71,6 +71,7 @@ def _group(visit: Visit) -> Response:
         report=report,
         group=group,
         address_plan=report.address_plan,
+        queues=report.findings.queues if report.findings else {},
         view=group_view(group.finding, group.rank) if group.finding else None,
         state=report.memory.state(group_id),
         history=read_statements(archive, group_id, _MOST_STATEMENTS),

@@ -75,15 +75,16 @@ share of those that would by chance."""
 
 
 def find_differences(
-    sample: SampledMessages, wanted: Iterable[str], masks: Masks
+    sample: SampledMessages, wanted: Iterable[str], masks: Masks, other_groups: int = 0
 ) -> dict[str, tuple[Difference, ...]]:
     """Return the differences of the groups with ids *wanted*: at most five each, strongest first.
 
-    Groups with fewer than ``LEAST_GROUP`` messages in the sample are left out.
+    Groups with fewer than ``LEAST_GROUP`` messages in the sample are left out. *other_groups* are
+    those of the report that are searched apart: the correction counts them, too.
     """
     large = [group for group in sample.groups if len(group.messages) >= LEAST_GROUP]
     groups = {group.group_id: group for group in large}
-    context = _Context(sample, len(groups), masks)
+    context = _Context(sample, len(groups) + other_groups, masks)
 
     differences = {}
     for group_id in wanted:

@@ -1,11 +1,12 @@
 """Extract the features of sampled messages by an engine, and find the differences among them.
 
 An engine returns features, and texts that are masked and cut. The search runs in this process: each
-group is compared with all others. The sample takes about 300 MB.
+group is compared with all others of its source queue. The sample takes about 300 MB.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, cast
 
@@ -13,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from dlq.archive.messages.message_reading import read_messages_work
-from dlq.archive.messages.message_store import combined
+from dlq.archive.messages.message_store import combined, is_in
 from dlq.archive.storage.files import Archive
 from dlq.engine import Engine, Work
 from dlq.explain.differences.comparison import SampledGroup, SampledMessages
@@ -207,12 +208,40 @@ def _sampled_values(message: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def differences_within_queues(
+    sampled: pa.Table, counts: Mapping[str, int], queues: Mapping[str, str], masks: Masks
+) -> dict[str, tuple[Difference, ...]]:
+    """Return the differences of the groups in *counts*, as ``differences_among``.
+
+    Where there are several source queues, a group is compared with groups of its own queue.
+    *queues* has the queue of each group, empty where it is not known.
+    """
+    counts_by_queue = defaultdict[str, dict[str, int]](dict)
+    for group_id, count in counts.items():
+        counts_by_queue[queues[group_id]][group_id] = count
+    if len(counts_by_queue.keys() - {""}) <= 1:
+        return differences_among(sampled, counts, masks)
+
+    differences = dict[str, tuple[Difference, ...]]()
+    for own_counts in counts_by_queue.values():
+        own_messages = sampled.filter(is_in(sampled["group_id"], list(own_counts)))
+        other_groups = len(counts) - len(own_counts)
+        of_queue = differences_among(own_messages, own_counts, masks, other_groups)
+        for group_id, own_differences in of_queue.items():
+            differences[group_id] = tuple(map(_of_its_queue, own_differences))
+    return differences
+
+
+def _of_its_queue(difference: Difference) -> Difference:
+    return replace(difference, compared_with=f"{difference.compared_with} of its queue")
+
+
 def differences_among(
-    sampled: pa.Table, counts: Mapping[str, int], masks: Masks
+    sampled: pa.Table, counts: Mapping[str, int], masks: Masks, other_groups: int = 0
 ) -> dict[str, tuple[Difference, ...]]:
     """Return the differences of the groups in *counts* (messages by group), by id.
 
-    *sampled* is what ``read_features`` returned.
+    *sampled* is what ``read_features`` returned; *other_groups* as for ``find_differences``.
     """
     if not sampled.num_rows:
         return {}
@@ -236,4 +265,4 @@ def differences_among(
     lines = cast("pa.StringArray", combined(rows["features"]))
     times = rows["failed_at"].to_numpy().astype(np.float64)
     sample = SampledMessages(feature_table(lines), groups, shapes.astype(np.int64), times)
-    return find_differences(sample, list(counts), masks)
+    return find_differences(sample, list(counts), masks, other_groups)

@@ -5,6 +5,7 @@ const filters = {
   words: [],
   picked: new Set(), // groups by their place, or "others" for those without a colour
   range: null, // first and last bucket
+  queue: "", // a source queue's name; empty for all
 };
 const onFilters = [];
 
@@ -15,7 +16,7 @@ function changeFilters(change) {
 
 function clearFilters() {
   find("#search").value = "";
-  changeFilters({ words: [], picked: new Set(), range: null });
+  changeFilters({ words: [], picked: new Set(), range: null, queue: "" });
 }
 
 function togglePick(pick) {
@@ -37,7 +38,13 @@ function rangeText([first, last]) {
 }
 
 const titleOf = (pick) =>
-  pick === "others" ? "other groups" : nameOf(pick).textContent;
+  pick === "others" ? "other groups" : `${queueOf(pick)}${nameOf(pick).textContent}`;
+
+/** The source queue of a group where there are several; in a legend it is a part of the name. */
+function queueOf(pick) {
+  const queue = groupElements[pick]?.dataset.queue;
+  return queue ? `${queue}: ` : "";
+}
 
 /** A group's own title, or that of the legend where the page has no element for each group. */
 const nameOf = (pick) =>
@@ -56,6 +63,7 @@ function showChips() {
     chips.push(item);
   };
   if (filters.range) add(rangeText(filters.range), () => changeFilters({ range: null }));
+  if (filters.queue) add(`queue ${filters.queue}`, () => changeFilters({ queue: "" }));
   for (const pick of filters.picked) add(titleOf(pick), () => togglePick(pick));
   if (chips.length > 1) add("all filters", clearFilters);
   find("#chips").replaceChildren(...chips);

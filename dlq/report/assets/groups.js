@@ -4,6 +4,9 @@ const groupRows = groupElements.map((element, place) => ({ element, place, text:
 /** Told of each group when it is opened for the first time. */
 const onFirstOpen = [equipGroup];
 
+/** Names of source queues; none where all groups are of one. */
+const queueNames = findAll("#queue option").map((option) => option.value);
+
 const trends = { rising: 4, steady: 3, falling: 2, ended: 1 };
 const orders = {
   count: (row) => Number(row.element.dataset.count),
@@ -12,6 +15,8 @@ const orders = {
   trend: (row) => trends[row.element.dataset.trend] ?? 0,
   score: (row) => Number(row.element.dataset.score),
   age: (row) => Number(row.element.dataset.age),
+  // The options of the filter are in the order of the alphabet.
+  queue: (row) => -queueNames.indexOf(row.element.dataset.queue),
 };
 
 const searchedParts = "h3, .part .title, .difference code, mark, .differences code, .tally th, .sample code, .attributes th, .attributes td";
@@ -31,6 +36,7 @@ function isWanted(row) {
   const [first, last] = filters.range ?? [0, -1];
   return (
     isPicked(row.place) &&
+    (!filters.queue || row.element.dataset.queue === filters.queue) &&
     (!filters.range || sum(arrivals.slice(first, last + 1)) > 0) &&
     filters.words.every((word) => textOf(row).includes(word))
   );
@@ -96,6 +102,11 @@ function startGroups() {
   search.addEventListener("input", () =>
     changeFilters({ words: search.value.toLowerCase().split(/\s+/).filter(Boolean) }));
   find("#sort").addEventListener("change", (event) => sortGroups(event.target.value));
+  const queue = find("#queue");
+  if (queue) {
+    queue.addEventListener("change", () => changeFilters({ queue: queue.value }));
+    onFilters.push(() => { queue.value = filters.queue; });
+  }
   find("#expand").addEventListener("click", () => openAll(true));
   find("#collapse").addEventListener("click", () => openAll(false));
   find("[data-clear]").addEventListener("click", clearFilters);

@@ -26,6 +26,7 @@ from dlq.explain.grouping import (
     digest_of,
     grouped,
     hidden,
+    in_queue,
     oldest_of_same_failure,
 )
 from dlq.explain.signature.signature import signature_of
@@ -424,3 +425,67 @@ def test_a_pattern_is_remembered_until_there_is_another_one(tmp_path: Path) -> N
         titles.append(sorted(map(str, assignment.titles.values())))
 
     assert titles == [[], ["E (a)", "E (b)"], ["E (a)", "E (b)"], []]
+
+
+ORDERS = {in_queue(key, "orders"): 5 for key in (f"{ERROR}E: late", "g-0123456789")}
+INVOICES = {in_queue(key, "invoices"): 9 for key in (f"{ERROR}E: late", "g-0123456789")}
+UNKNOWN = {f"{ERROR}E: late": 2, "g-0123456789": 2}
+
+
+def test_a_group_of_one_queue_keeps_its_id_when_others_join(tmp_path: Path) -> None:
+    archive = LocalArchive(str(tmp_path))
+    _, without_queue = grouped((), UNKNOWN)
+
+    alone = assign_groups(archive, ORDERS | UNKNOWN, ())
+    joined = assign_groups(archive, ORDERS | INVOICES | UNKNOWN, ())
+    alone_again = assign_groups(archive, ORDERS | UNKNOWN, ())
+
+    ids_without_queue = list(without_queue.ids.values())
+    assert [alone.ids[key] for key in ORDERS] == ids_without_queue
+    # The only queue is that of messages that do not name theirs.
+    assert [alone.ids[key] for key in UNKNOWN] == ids_without_queue
+    assert [joined.ids[key] for key in ORDERS] == ids_without_queue
+    assert len(set(joined.ids.values())) == 6
+    assert alone_again.ids == {key: joined.ids[key] for key in ORDERS | UNKNOWN}
+
+
+def test_the_first_queue_is_the_one_with_most_messages(tmp_path: Path) -> None:
+    archive = LocalArchive(str(tmp_path))
+
+    both = assign_groups(archive, ORDERS | INVOICES, ())
+    later = assign_groups(archive, {**ORDERS, **dict.fromkeys(INVOICES, 1)}, ())
+
+    _, bare = grouped((), UNKNOWN)
+    assert [both.ids[key] for key in INVOICES] == list(bare.ids.values())
+    assert later.ids == both.ids
+
+
+def test_texts_of_different_queues_are_neither_similar_nor_one_failure() -> None:
+    words = named("no VAT rate for country {} today", 12)
+    counts: dict[str, int] = {}
+    for queue in ("orders", "invoices"):
+        counts |= {in_queue(key, queue): count for key, count in words.items()}
+    counts[in_queue(f"{ERROR}E: no rate", "orders")] = 1
+    counts[in_queue(f"{ERROR}E: no way", "orders")] = 1
+    counts[in_queue(f"{ERROR}E: no use", "invoices")] = 1
+
+    _, assignment = grouped((), counts)
+
+    ids = {key: assignment.ids[key] for key in counts}
+    by_queue = [
+        {ids[key] for key in ids if f"|{queue}|" in key} for queue in ("orders", "invoices")
+    ]
+    assert [len(of_queue) for of_queue in by_queue] == [3, 2]
+    assert by_queue[0].isdisjoint(by_queue[1])
+    assert assignment.same_failure == {}
+    row = {*assignment.similar.keys(), *assignment.similar.values()}
+    assert row == {ids[in_queue(f"{ERROR}E: no {end}", "orders")] for end in ("rate", "way")}
+
+
+def test_what_a_pattern_captures_is_a_code_in_each_queue() -> None:
+    counts = {in_queue(coded("A", "limit", order), queue): 1 for order, queue in ("xy", "zy", "zq")}
+
+    _, assignment = grouped((), counts, group_by="code ([a-z]*)")
+
+    assert len(set(assignment.ids.values())) == 2
+    assert set(assignment.titles.values()) == {"A (limit)"}

@@ -17,7 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlq.explain.differences.differences import CORRELATED
-from dlq.explain.differences.feature_extraction import differences_among
+from dlq.explain.differences.feature_extraction import (
+    differences_among,
+    differences_within_queues,
+)
 from dlq.explain.differences.features import features_of
 from dlq.explain.findings import LEAST_GROUP, Difference, format_predicate
 from dlq.explain.signature.mask import Masks, compile_masks
@@ -45,6 +48,13 @@ class SearchedGroup:
     differences: tuple[Difference, ...]
 
 
+def table_of(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Rows of ``_row`` as ``read_features`` returns them."""
+    table = pa.Table.from_pylist(list(rows))
+    column = table.column_names.index("failed_at")
+    return table.cast(table.schema.set(column, pa.field("failed_at", pa.float64())))
+
+
 def searched(
     letters: Sequence[Letter], masks: Masks | None = None, each_stands_for: int = 1
 ) -> list[SearchedGroup]:
@@ -59,10 +69,7 @@ def searched(
     for group_id, members in rows_by_group.items():
         counts[group_id] = len(members) * each_stands_for
 
-    table = pa.Table.from_pylist(rows)
-    column = table.column_names.index("failed_at")
-    schema = table.schema.set(column, pa.field("failed_at", pa.float64()))
-    differences = differences_among(table.cast(schema), counts, masks or Masks())
+    differences = differences_among(table_of(rows), counts, masks or Masks())
 
     groups = []
     for group_id, members in rows_by_group.items():
@@ -598,3 +605,38 @@ def test_a_field_that_one_group_lacks_is_present_in_the_other_and_no_difference_
     letters = failed(without_tenant(200, chance)) + failed(orders(200, chance), "B")
 
     assert first_claims(letters) == {"A": "body.tenant is missing", "B": ""}
+
+
+def test_a_group_is_compared_with_the_groups_of_its_queue() -> None:
+    chance = random.Random(5)
+    rows: list[dict[str, Any]] = []
+    queues = {}
+    for queue in ("stock", "invoices"):
+        for error, tenant in (("A", "acme"), ("B", "globex")):
+            letters = failed(orders(40, chance, queue=queue, branch=tenant), f"{error}-{queue}")
+            for letter in letters:
+                row = _row(len(rows), letter)
+                queues[row["group_id"]] = queue
+                rows.append(row)
+    counts = dict.fromkeys(queues, 40)
+    titles = {row["group_id"]: row["title"] for row in rows}
+
+    together = differences_among(table_of(rows), counts, Masks())
+    apart = differences_within_queues(table_of(rows), counts, queues, Masks())
+    of_one = differences_within_queues(
+        table_of(rows), counts, dict.fromkeys(queues, "stock"), Masks()
+    )
+
+    first = {titles[group_id]: differences[0] for group_id, differences in apart.items()}
+    assert {title: format_predicate(difference) for title, difference in first.items()} == {
+        "A-stock": "body.branch = acme",
+        "B-stock": "body.branch = globex",
+        "A-invoices": "body.branch = acme",
+        "B-invoices": "body.branch = globex",
+    }
+    fields = [part.field for found in apart.values() for one in found for part in one.parts]
+    assert "body.queue" not in fields
+    compared_with = {difference.compared_with for difference in first.values()}
+    assert compared_with == {"others like these of its queue"}
+    assert of_one == together
+    assert "body.queue" in {part.field for found in together.values() for part in found[0].parts}

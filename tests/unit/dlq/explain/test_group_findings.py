@@ -34,6 +34,7 @@ ROW: dict[str, Any] = {
     "failed_at": [EARLY.timestamp() + 60 * minutes for minutes in (0, 10, 60, 119, 120)],
     "shown": ["m-3", "m-1", "m-gone"],
     "note": "why",
+    "queue": "orders",
 }
 TALLIES = [
     ("reason", "too_old", 10),
@@ -94,6 +95,7 @@ def test_a_group_has_its_own_counts_sorted_and_what_is_remembered_of_it() -> Non
     counts = [(one.replay_count, one.messages) for one in group.replay_counts]
     assert counts == [(None, 6), (2, 20), (12, 4)]
     assert (group.status, group.first_seen_at, group.note) == ("resolved", EARLY, "why")
+    assert group.queue == "orders"
     assert (group.resolved_at, group.last_action) == (LATE, "redrive")
     assert group.arrivals == (5, 0, 20), "of the buckets that there are"
     assert group.title == "g-1", "as nothing of it is shown"

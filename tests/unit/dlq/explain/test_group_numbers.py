@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dlq.explain.grouping import OTHERS, Grouping
+from dlq.explain.grouping import OTHERS, Grouping, in_queue
 from dlq.explain.groups import (
     MOST_KEYS,
     chance_of,
@@ -36,6 +36,7 @@ _SLIM: dict[str, pa.DataType] = {
     "body_bytes": pa.int64(),
     "chance": pa.float64(),
     "group_id": _TEXTS,
+    "queue": _TEXTS,
 }
 
 
@@ -234,9 +235,21 @@ def test_messages_are_picked_by_the_rate_of_their_group_or_because_they_are_show
     assert {row["file"] for row in picks} == {"f"}
 
 
-def keyed(keys: Sequence[str]) -> pa.Table:
-    names = [f"m-{number}" for number in range(len(keys))]
-    return pa.table({"message_id": names, "key": pa.array(keys).dictionary_encode()})
+ORIGIN = ("source_queue", "source_arn", "queue_url", "parked_reason")
+
+
+def keyed(keys: Sequence[str], origins: Sequence[tuple[str | None, ...]] = ()) -> pa.Table:
+    """Rows as ``read_keyed`` returns them; *origins* have the values of ``ORIGIN``."""
+    origins = origins or [(None,) * len(ORIGIN)] * len(keys)
+    columns: dict[str, Any] = {"message_id": [f"m-{number}" for number in range(len(keys))]}
+    for name, values in zip(ORIGIN, zip(*origins, strict=True), strict=True):
+        columns[name] = pa.array(values, pa.string()).dictionary_encode()
+    columns["key"] = pa.array(keys).dictionary_encode()
+    return pa.table(columns)
+
+
+def assigned(messages: pa.Table) -> list[str]:
+    return [str(group_id) for group_id in messages["group_id"].to_pylist()]
 
 
 def test_messages_get_the_group_of_their_key() -> None:
@@ -249,11 +262,55 @@ def test_messages_get_the_group_of_their_key() -> None:
     messages, grouping = with_groups(keyed(["a", "b", "c", "b"]), assign)
 
     assert counts == {"b": 2, "a": 1, "c": 1}
-    assert messages.to_pylist() == [
-        {"message_id": f"m-{number}", "group_id": group_id}
-        for number, group_id in enumerate(["g-1", "g-2", "g-1", "g-2"])
-    ]
+    assert messages["message_id"].to_pylist() == ["m-0", "m-1", "m-2", "m-3"]
+    assert assigned(messages) == ["g-1", "g-2", "g-1", "g-2"]
     assert grouping.ids["c"] == "g-1"
+
+
+def test_a_key_has_the_source_queue_of_its_messages() -> None:
+    stock = "arn:aws:sqs:eu-central-1:123456789012:stock"
+    dlq = "arn:aws:sqs:eu-central-1:123456789012:dlq"
+    origins = [
+        ("orders", None, "parked", "too_old"),
+        ("orders", dlq, "parked", None),
+        # From a DLQ, which is no source queue, to the queue to which the function parks.
+        (None, dlq, "parked", None),
+        (None, None, "parked", "too_old"),
+        # From a source queue to its DLQ, to which nothing is parked.
+        (None, stock, "stock-dlq", None),
+        ("stock", None, "stock-dlq", None),
+    ]
+    counts = dict[str, int]()
+
+    def assign(of_keys: Any) -> Grouping:
+        counts.update(of_keys)
+        return Grouping({key: f"g-{place}" for place, key in enumerate(of_keys)})
+
+    messages, _ = with_groups(keyed(["a"] * 6, origins), assign)
+
+    assert counts == {"a": 2, in_queue("a", "orders"): 2, in_queue("a", "stock"): 2}
+    queues = ["orders", "orders", "", "", "stock", "stock"]
+    assert messages["queue"].to_pylist() == queues
+    ids = dict(zip(counts, ("g-0", "g-1", "g-2"), strict=True))
+    keys = [in_queue("a", queue) if queue else "a" for queue in queues]
+    assert assigned(messages) == [ids[key] for key in keys]
+
+
+def test_a_group_is_of_a_queue_if_its_messages_name_no_other() -> None:
+    of_group = {
+        "g-1": ["orders", "orders", ""],
+        "g-2": ["", ""],
+        "g-3": ["orders", "stock"],
+        "g-4": ["stock"],
+    }
+    rows: list[dict[str, Any]] = []
+    for group_id, queues in of_group.items():
+        for queue in queues:
+            rows.append({"message_id": f"m-{len(rows)}", "group_id": group_id, "queue": queue})
+
+    groups = {row["group_id"]: row["queue"] for row in group_rows(slim(rows))}
+
+    assert groups == {"g-1": "orders", "g-2": "", "g-3": "", "g-4": "stock"}
 
 
 def test_of_too_many_keys_the_rarest_have_no_group_of_their_own() -> None:

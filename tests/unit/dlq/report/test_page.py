@@ -89,6 +89,12 @@ PAGES = {
     "times without a zone": some_findings(
         a_group(first_parked_at=ANALYZED_AT.replace(tzinfo=None) - timedelta(days=1), sources={})
     ),
+    "two queues, and a group of no known queue": some_findings(
+        a_group(group_id="g-1", count=20, queue="orders", samples=()),
+        a_group(group_id="g-2", count=9, queue="invoices", status="known", samples=()),
+        a_group(group_id="g-3", count=8, queue="invoices", differences=(), samples=()),
+        a_group(group_id="g-4", count=1, samples=(), differences=()),
+    ),
     "copies, in no bucket, of a condition": some_findings(
         a_group(arrivals=(4, 0, 3), sources={f"arn:{n}": 2 for n in range(30)}),
         different=12,
@@ -114,6 +120,15 @@ def test_the_table_says_what_the_chart_draws() -> None:
     assert "from T0 T1 T2 T3 T4 T5 others all" in words
     # The bucket between them is empty.
     assert "2025-11-18 22:30 4 4 4 4 4 4 8 32 2025-11-18 23:30 6 6 6 6 6 6 12 48" in words
+
+
+def test_one_source_queue_leaves_no_trace_in_the_page() -> None:
+    groups = [a_group(group_id="g-1", queue="orders"), a_group(group_id="g-2")]
+    without = [replace(group, queue="") for group in groups]
+
+    pages = [render_page(some_findings(*of_page)) for of_page in (groups, without)]
+
+    assert pages[0] == pages[1]
 
 
 def test_a_thousand_groups_fit_a_page_that_a_phone_opens() -> None:
