@@ -7,7 +7,6 @@ queues alike. Each rule is a generator; ``rules`` has those of a stack with queu
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import chain
 
 from dlq.aws.clients import DescribedQueue
 from dlq.figures import counted, duration
@@ -17,7 +16,11 @@ from dlq.stack.rules import (
     Severity,
     StackFinding,
     TriggerFacts,
+    answers_are_partial,
     broken,
+    by_severity,
+    findings,
+    not_checked,
     receive_count_is_enough,
     risk,
 )
@@ -179,9 +182,8 @@ def examine_dlq(facts: DlqFacts) -> ExaminedDlq:
     """Return whether a DLQ is a member or could be one, and what is broken or at risk."""
     # The sources of a DLQ of DLQs have no consumer.
     rules = (_sources_can_join,) if facts.dlqs_among_sources else _RULES
-    findings = list(chain.from_iterable(rule(facts) for rule in rules))
-    findings.sort(key=lambda finding: list(Severity).index(finding.severity))
-    is_broken = any(finding.severity is Severity.BROKEN for finding in findings)
+    all_findings = by_severity(findings(facts, rules))
+    is_broken = any(finding.severity is Severity.BROKEN for finding in all_findings)
 
     if facts.tags is None:
         state = Membership.UNKNOWN
@@ -204,17 +206,13 @@ def examine_dlq(facts: DlqFacts) -> ExaminedDlq:
         visible=counts.visible,
         held=counts.delayed + counts.in_flight,
         untagged_urls=tuple(untagged_urls),
-        findings=tuple(findings),
+        findings=tuple(all_findings),
     )
 
 
 def examine_fleet(account: AccountFacts) -> list[StackFinding]:
     """Return the findings that are of no single DLQ."""
-    all_findings = list(_fleet_findings(account))
-    for fault in account.unknown:
-        unknown = StackFinding(Severity.UNKNOWN, "survey", fault, "allow it, or look by hand")
-        all_findings.append(unknown)
-    return all_findings
+    return [*_fleet_findings(account), *not_checked(account.unknown)]
 
 
 def _fleet_findings(account: AccountFacts) -> Iterator[StackFinding]:
@@ -357,6 +355,12 @@ def _somebody_reads(facts: DlqFacts) -> Iterator[StackFinding]:
         )
 
 
+def _mappings_answer_in_part(facts: DlqFacts) -> Iterator[StackFinding]:
+    fleet = facts.fleet
+    own_triggers = [trigger for trigger in facts.triggers if fleet and fleet.feeds_on(trigger)]
+    return answers_are_partial(facts.dlq.name, own_triggers)
+
+
 def _retention_is_enough(facts: DlqFacts) -> Iterator[StackFinding]:
     dlq = facts.dlq
     kept = duration(dlq.retention_seconds)
@@ -435,6 +439,7 @@ _RULES: tuple[Rule, ...] = (
     _keys_are_tagged,
     _nobody_else_reads,
     _somebody_reads,
+    _mappings_answer_in_part,
     _retention_is_enough,
     _visibility_fits_a_mapping,
     _receive_counts_are_enough,

@@ -17,7 +17,7 @@ from dlq.stack.survey import (
     Questions,
     list_mappings,
     list_pipes,
-    read_fleet_settings,
+    read_fleet_function,
     read_sweep_rule,
 )
 from dlq_replay.aws.sqs import SqsQueue
@@ -77,8 +77,8 @@ def survey_account(session: "Session", stack: StackValues | None) -> AccountFact
     if stack and stack.queue_tag:
         rule = stack.sweep_rule
         sweep = ask(f"rule {rule}", read_sweep_rule, client, rule) if rule else None
-        settings = ask("settings", read_fleet_settings, client, stack.function_arn)
-        fleet = _fleet_of(stack, stack.queue_tag, sweep, settings)
+        function = ask("settings", read_fleet_function, client, stack.function_arn)
+        fleet = _fleet_of(stack, stack.queue_tag, sweep, function[1] if function else None)
 
     keys: dict[str, KeyFacts] = {}
     for key in _customer_keys(answers):

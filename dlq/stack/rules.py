@@ -6,14 +6,15 @@ Sources of the limits: SQSDeveloperGuide ("Using dead-letter queues in Amazon SQ
 message quotas"), LambdaDeveloperGuide ("Using Lambda with Amazon SQS").
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from itertools import chain
+from typing import TypeVar
 
 from dlq.aws.clients import DescribedQueue
-from dlq_replay.settings import ReplaySettings
+from dlq_replay.settings import FleetSettings, ReplaySettings
 from dlq_replay.wire.addresses import QueueAddress
 
 LAMBDA_MIN_RECEIVE_COUNT = 5
@@ -71,21 +72,17 @@ class TriggerFacts:
         return self.state.upper() in _LIVE
 
 
-@dataclass(frozen=True, slots=True)
-class Installation:
-    """The facts that the rules check.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackFacts:
+    """The facts of every stack, of its function above all.
 
     Attributes:
         account: the number of the function's account; empty where it is not known.
+        triggers: what feeds the function.
+        knows_triggers: whether ``triggers`` are all.
         recursive_loop: ``Allow`` or ``Terminate``.
-        other_readers: triggers of other functions and targets, on the DLQ and the parked queue.
-        consumers: the time-out in seconds of each function that event source mappings feed from
-            the main queue, by its name.
-        other_main: the other main queues that are configured, as far as they could be read.
-        dlq_source_arns: the queues whose redrive policy names the DLQ.
         denied_keys: customer keys that the function's role may not decrypt with.
         denied_sends: names of queues to which the function's role may not send.
-        knows_triggers: whether ``triggers`` are all.
         denies_metrics: whether the function's role may not read metrics.
         unjudged: of main queues whose consumer the circuit breaker cannot judge, by name: why, see
             ``BreakerView.unjudged_in_words``.
@@ -94,27 +91,76 @@ class Installation:
     """
 
     function_name: str
-    timeout_seconds: int
+    settings: ReplaySettings | FleetSettings
+    account: str = ""
+    triggers: tuple[TriggerFacts, ...] = ()
+    knows_triggers: bool = True
+    recursive_loop: str | None = None
+    reserved_concurrency: int | None = None
+    denied_keys: tuple[str, ...] | None = None
+    denied_sends: tuple[str, ...] | None = None
+    denies_metrics: bool | None = None
+    unjudged: Mapping[str, str] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def main_queues(self) -> tuple[DescribedQueue, ...]:
+        """The queues to which messages are replayed; none of a fleet."""
+        return ()
+
+    @property
+    def parked_queues(self) -> tuple[DescribedQueue, ...]:
+        """The queues to which messages are parked."""
+        raise NotImplementedError
+
+    @property
+    def queues(self) -> tuple[DescribedQueue, ...]:
+        """All queues of the stack."""
+        return self.parked_queues
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetInstallation(StackFacts):
+    """The facts of a fleet, without its members: ``fleet_rules`` has these.
+
+    Attributes:
+        parked: the standard parked queue, and the FIFO one if there is one.
+        denied_actions: what the function's role may not do with members, or to find them.
+    """
+
+    settings: FleetSettings
+    parked: tuple[DescribedQueue, ...]
+    denied_actions: tuple[str, ...] | None = None
+
+    @property
+    def parked_queues(self) -> tuple[DescribedQueue, ...]:
+        """Both of them."""
+        return self.parked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation(StackFacts):
+    """The facts of a stack with queues of its own.
+
+    Attributes:
+        other_readers: triggers of other functions and targets, on the DLQ and the parked queue.
+        consumers: the time-out in seconds of each function that event source mappings feed from
+            the main queue, by its name.
+        other_main: the other main queues that are configured, as far as they could be read.
+        dlq_source_arns: the queues whose redrive policy names the DLQ.
+    """
+
     settings: ReplaySettings
+    timeout_seconds: int
     main: DescribedQueue
     dlq: DescribedQueue
     parked: DescribedQueue
     other_main: tuple[DescribedQueue, ...] = ()
-    triggers: tuple[TriggerFacts, ...] = ()
     other_readers: tuple[TriggerFacts, ...] = ()
     consumers: Mapping[str, int] = field(default_factory=dict)
-    recursive_loop: str | None = None
-    reserved_concurrency: int | None = None
     dlq_source_arns: tuple[str, ...] | None = None
-    denied_keys: tuple[str, ...] | None = None
-    missing: tuple[str, ...] = ()
-    unknown: tuple[str, ...] = ()
-    denied_sends: tuple[str, ...] | None = None
-    knows_triggers: bool = True
     main_retention_seconds: int = 345_600
-    account: str = ""
-    denies_metrics: bool | None = None
-    unjudged: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_fed(self) -> bool:
@@ -133,6 +179,11 @@ class Installation:
     def main_queues(self) -> tuple[DescribedQueue, ...]:
         """The main queue, and the others."""
         return (self.main, *self.other_main)
+
+    @property
+    def parked_queues(self) -> tuple[DescribedQueue, ...]:
+        """The parked queue."""
+        return (self.parked,)
 
     @property
     def queues(self) -> tuple[DescribedQueue, ...]:
@@ -164,21 +215,36 @@ broken = partial(StackFinding, Severity.BROKEN)
 risk = partial(StackFinding, Severity.RISK)
 """The same of one that may lose, delay or double messages."""
 
+Facts = TypeVar("Facts")
 Rule = Callable[[Installation], Iterator[StackFinding]]
+FleetRule = Callable[[FleetInstallation], Iterator[StackFinding]]
 
 
-def examine(installation: Installation) -> list[StackFinding]:
+def examine(installation: Installation | FleetInstallation) -> list[StackFinding]:
     """Return all findings, sorted by severity, the most severe first."""
-    all_findings = findings(installation, _RULES)
-    for fault in installation.unknown:
-        unknown = StackFinding(Severity.UNKNOWN, "survey", fault, "allow it, or look by hand")
-        all_findings.append(unknown)
-    return sorted(all_findings, key=lambda finding: list(Severity).index(finding.severity))
+    if isinstance(installation, FleetInstallation):
+        all_findings = findings(installation, _FLEET_RULES)
+    else:
+        all_findings = findings(installation, _RULES)
+    return by_severity([*all_findings, *not_checked(installation.unknown)])
 
 
-def findings(installation: Installation, rules: Sequence[Rule]) -> list[StackFinding]:
+def by_severity(findings: Iterable[StackFinding]) -> list[StackFinding]:
+    """Return *findings*, the most severe first."""
+    return sorted(findings, key=lambda finding: list(Severity).index(finding.severity))
+
+
+def not_checked(unknown: Iterable[str]) -> Iterator[StackFinding]:
+    """Return a finding for each fact that could not be found out."""
+    for fault in unknown:
+        yield StackFinding(Severity.UNKNOWN, "survey", fault, "allow it, or look by hand")
+
+
+def findings(
+    facts: Facts, rules: Sequence[Callable[[Facts], Iterator[StackFinding]]]
+) -> list[StackFinding]:
     """Return the findings of these rules."""
-    return list(chain.from_iterable(rule(installation) for rule in rules))
+    return list(chain.from_iterable(rule(facts) for rule in rules))
 
 
 def _main_queues_fail_to_the_dlq(installation: Installation) -> Iterator[StackFinding]:
@@ -232,13 +298,28 @@ def _redrive_policies_end_in_the_parked_queue(installation: Installation) -> Ite
             "raise it to 1000; the function's own rules end the replays",
         )
 
-    target = parked.redrive_target_arn
-    if target:
+
+def _parked_queues_keep_messages(facts: StackFacts) -> Iterator[StackFinding]:
+    for parked in facts.parked_queues:
+        target = parked.redrive_target_arn
+        if target:
+            yield risk(
+                parked.name,
+                f"has a redrive policy: SQS moves what was received {parked.max_receive_count} "
+                f"times to {target}, where no drain finds it. So doctor received nothing to check "
+                "it",
+                "remove the redrive policy",
+            )
+        yield from _keeps_for_14_days(parked)
+
+
+def _keeps_for_14_days(queue: DescribedQueue) -> Iterator[StackFinding]:
+    if queue.retention_seconds < MAX_RETENTION_SECONDS:
         yield risk(
-            parked.name,
-            f"has a redrive policy: SQS moves what was received {parked.max_receive_count} "
-            f"times to {target}, where no drain finds it. So doctor received nothing to check it",
-            "remove the redrive policy",
+            queue.name,
+            f"keeps messages for {_days(queue)}; then SQS deletes them, and the alarms on expiry "
+            "count with 14 days",
+            f"set MessageRetentionPeriod to {MAX_RETENTION_SECONDS}, 14 days",
         )
 
 
@@ -290,14 +371,7 @@ def _retention_is_enough(installation: Installation) -> Iterator[StackFinding]:
             report = broken if left_seconds <= 0 else risk
             yield report(dlq.name, fault, f"set its retention to {MAX_RETENTION_SECONDS} s")
 
-    for queue in (dlq, installation.parked):
-        if queue.retention_seconds < MAX_RETENTION_SECONDS:
-            yield risk(
-                queue.name,
-                f"keeps messages for {_days(queue)}; then SQS deletes them, and the alarms on "
-                "expiry count with 14 days",
-                f"set MessageRetentionPeriod to {MAX_RETENTION_SECONDS}, 14 days",
-            )
+    yield from _keeps_for_14_days(dlq)
 
 
 def _expiry_alarm_knows_the_retention(installation: Installation) -> Iterator[StackFinding]:
@@ -365,47 +439,77 @@ def _visibility_fits_the_functions(installation: Installation) -> Iterator[Stack
             )
 
 
-def _trigger_is_right(installation: Installation) -> Iterator[StackFinding]:
-    triggers = installation.triggers
+def _replay_is_on(facts: StackFacts) -> Iterator[StackFinding]:
+    # Where a fleet has a sweep, that reads all members that no mapping reads.
+    rules = tuple(trigger for trigger in facts.triggers if trigger.is_rule)
+    triggers = rules or facts.triggers
     is_live = any(trigger.is_live for trigger in triggers)
     # A trigger that could not be listed may feed the function.
-    if not is_live and installation.knows_triggers:
-        states = [f"{trigger.name} is {trigger.state}" for trigger in triggers]
-        if states:
-            fault = f"replay is paused: {', '.join(states)}"
-            fix = "dlq resume --stack NAME"
-        else:
-            fault = "has no event source mapping and no pipe: nothing is replayed"
-            fix = "deploy the stack again"
-        yield risk(installation.function_name, fault, fix)
+    if is_live or not facts.knows_triggers:
+        return
 
+    states = [f"{trigger.name} is {trigger.state}" for trigger in triggers]
+    if states:
+        fault = f"replay is paused: {', '.join(states)}"
+        fix = "dlq resume --stack NAME"
+    else:
+        fault = "has no event source mapping and no pipe: nothing is replayed"
+        fix = "deploy the stack again"
+    yield risk(facts.function_name, fault, fix)
+
+
+def answers_are_partial(
+    function_name: str, triggers: Iterable[TriggerFacts]
+) -> Iterator[StackFinding]:
+    """Check that Lambda keeps the messages that the function wants to keep."""
     for trigger in triggers:
+        if not trigger.reports_batch_item_failures:
+            yield broken(
+                function_name,
+                f"{trigger.name} lacks ReportBatchItemFailures: Lambda deletes dead letters that "
+                "the function wants to keep",
+                "add FunctionResponseTypes [ReportBatchItemFailures] to it; a deployment of the "
+                "stack does it for its own",
+            )
+
+
+def _trigger_is_right(installation: Installation) -> Iterator[StackFinding]:
+    yield from _replay_is_on(installation)
+    for trigger in installation.triggers:
         if trigger.source_arn != installation.dlq.arn:
             yield broken(
                 installation.function_name,
                 f"is fed by {trigger.source_arn}, not by {installation.dlq.name}",
                 f"remove {trigger.name}",
             )
-        if not trigger.reports_batch_item_failures:
-            yield broken(
-                installation.function_name,
-                f"{trigger.name} lacks ReportBatchItemFailures: Lambda deletes dead letters that "
-                "the function wants to keep",
-                "deploy the stack again",
-            )
+    yield from answers_are_partial(installation.function_name, installation.triggers)
 
 
-def _function_may_run(installation: Installation) -> Iterator[StackFinding]:
-    if installation.recursive_loop == "Terminate":
+def _fleet_answers_are_partial(fleet: FleetInstallation) -> Iterator[StackFinding]:
+    return answers_are_partial(fleet.function_name, fleet.triggers)
+
+
+def _members_are_admitted(fleet: FleetInstallation) -> Iterator[StackFinding]:
+    if fleet.denied_actions:
         yield broken(
-            installation.function_name,
+            fleet.function_name,
+            f"its role may not {', '.join(fleet.denied_actions)}, so members cannot be found or "
+            "replayed",
+            "deploy the stack again; a permissions boundary has to allow it, too",
+        )
+
+
+def _function_may_run(facts: StackFacts) -> Iterator[StackFinding]:
+    if facts.recursive_loop == "Terminate":
+        yield broken(
+            facts.function_name,
             "Lambda ends this loop after about 16 replays and drops the message into the DLQ's "
             "redrive policy",
             "put-function-recursion-config --recursive-loop Allow, or deploy the stack again",
         )
-    if installation.reserved_concurrency == 0:
+    if facts.reserved_concurrency == 0:
         yield broken(
-            installation.function_name,
+            facts.function_name,
             "its reserved concurrency is 0, so it never runs",
             "remove the reserved concurrency",
         )
@@ -440,32 +544,35 @@ def _sources_are_configured(installation: Installation) -> Iterator[StackFinding
             )
 
 
-def _keys_are_usable(installation: Installation) -> Iterator[StackFinding]:
-    for key in installation.denied_keys or ():
-        names = ", ".join(queue.name for queue in installation.queues if queue.customer_key == key)
+def _keys_are_usable(facts: StackFacts) -> Iterator[StackFinding]:
+    is_fleet = isinstance(facts, FleetInstallation)
+    tag = "; give the key the tag of the members" if is_fleet else ""
+    for key in facts.denied_keys or ():
+        names = ", ".join(queue.name for queue in facts.queues if queue.customer_key == key)
         yield broken(
             names,
             f"the function's role may not use its KMS key {key}",
-            "allow kms:Decrypt and kms:GenerateDataKey to the role, in its policy and the key's",
+            "allow kms:Decrypt and kms:GenerateDataKey to the role, in its policy and the key's"
+            + tag,
         )
 
 
-def _sends_are_allowed(installation: Installation) -> Iterator[StackFinding]:
-    if installation.denied_sends:
+def _sends_are_allowed(facts: StackFacts) -> Iterator[StackFinding]:
+    if facts.denied_sends:
         yield broken(
-            ", ".join(installation.denied_sends),
+            ", ".join(facts.denied_sends),
             "the function's role may not send to it, so dead letters stay in the DLQ",
             "allow sqs:SendMessage to the role; a deployment of the stack does it, unless a "
             "permissions boundary denies it",
         )
 
 
-def _breaker_sees_the_consumers(installation: Installation) -> Iterator[StackFinding]:
-    if not installation.settings.has_breaker:
+def _breaker_sees_the_consumers(facts: StackFacts) -> Iterator[StackFinding]:
+    if not facts.settings.has_breaker:
         return
-    if installation.denies_metrics:
+    if facts.denies_metrics:
         yield risk(
-            installation.function_name,
+            facts.function_name,
             "its role may not call cloudwatch:GetMetricData: the circuit breaker cannot read "
             "NumberOfMessagesDeleted, so it cannot judge a consumer, and sets no limit",
             "allow cloudwatch:GetMetricData to the role; a deployment of the stack does it, "
@@ -473,9 +580,9 @@ def _breaker_sees_the_consumers(installation: Installation) -> Iterator[StackFin
         )
         return
 
-    for main in installation.main_queues:
+    for main in facts.main_queues:
         account = QueueAddress.from_arn(main.arn).account_id
-        if installation.account and account != installation.account:
+        if facts.account and account != facts.account:
             yield risk(
                 main.name,
                 f"is a queue of account {account}, which alone has its metric "
@@ -484,7 +591,7 @@ def _breaker_sees_the_consumers(installation: Installation) -> Iterator[StackFin
                 f"deploy the stack in account {account}; else replays in an outage of the consumer "
                 "wait by the backoff alone",
             )
-        elif reason := installation.unjudged.get(main.name):
+        elif reason := facts.unjudged.get(main.name):
             yield risk(
                 main.name,
                 f"the circuit breaker {reason}",
@@ -494,8 +601,8 @@ def _breaker_sees_the_consumers(installation: Installation) -> Iterator[StackFin
             )
 
 
-def _errors_can_be_found(installation: Installation) -> Iterator[StackFinding]:
-    for name in installation.missing:
+def _errors_can_be_found(facts: StackFacts) -> Iterator[StackFinding]:
+    for name in facts.missing:
         yield risk(
             name,
             "does not exist, so no errors can be found there",
@@ -511,6 +618,7 @@ def _days(queue: DescribedQueue) -> str:
 _RULES: tuple[Rule, ...] = (
     _main_queues_fail_to_the_dlq,
     _redrive_policies_end_in_the_parked_queue,
+    _parked_queues_keep_messages,
     _nobody_else_reads,
     _redrive_allow_policies_admit,
     _retention_is_enough,
@@ -520,6 +628,18 @@ _RULES: tuple[Rule, ...] = (
     _trigger_is_right,
     _function_may_run,
     _sources_are_configured,
+    _keys_are_usable,
+    _sends_are_allowed,
+    _breaker_sees_the_consumers,
+    _errors_can_be_found,
+)
+
+_FLEET_RULES: tuple[FleetRule, ...] = (
+    _parked_queues_keep_messages,
+    _replay_is_on,
+    _fleet_answers_are_partial,
+    _members_are_admitted,
+    _function_may_run,
     _keys_are_usable,
     _sends_are_allowed,
     _breaker_sees_the_consumers,

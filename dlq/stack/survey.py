@@ -11,10 +11,11 @@ from botocore.parsers import ResponseParserError
 
 from dlq.aws.clients import SOURCES_PAGE, DescribedQueue
 from dlq.errors import InputError
-from dlq.stack.outputs import aws_errors, clients_of, read_stack
-from dlq.stack.rules import Installation, TriggerFacts
+from dlq.stack.outputs import StackValues, aws_errors, clients_of
+from dlq.stack.rules import FleetInstallation, Installation, TriggerFacts
 from dlq_replay.aws.breaker_table import DynamoDbBreaker
 from dlq_replay.aws.sqs import SqsQueue, describe
+from dlq_replay.aws.tagged_queues import TAG_KEY
 from dlq_replay.errors import QueueError, SettingsError, TableError
 from dlq_replay.rules.breaker import BreakerView
 from dlq_replay.rules.failures import one_line
@@ -24,6 +25,17 @@ if TYPE_CHECKING:
     from boto3.session import Session
 
 _KEY_ACTIONS = ("kms:Decrypt", "kms:GenerateDataKey")
+_MEMBER_ACTIONS = (
+    "sqs:ReceiveMessage",
+    "sqs:DeleteMessage",
+    "sqs:ChangeMessageVisibility",
+    "sqs:GetQueueAttributes",
+    "sqs:SendMessage",
+    "sqs:ListDeadLetterSourceQueues",
+)
+_FINDS_MEMBERS = "tag:GetResources"
+_FINDS_MAPPINGS = "lambda:ListEventSourceMappings"
+"""Only a sweep needs it: it leaves to a mapping what that reads."""
 
 _OVER_TLS = ("aws:SecureTransport", "boolean", "true")
 """Every call has this key, and policies often ask for it."""
@@ -36,29 +48,22 @@ Settings = TypeVar("Settings")
 _Args = ParamSpec("_Args")
 
 
-def survey(session: "Session", stack: str) -> Installation:
-    """Gather the facts of an installation; ``unknown`` names those that AWS refuses.
+def survey(session: "Session", stack: StackValues) -> Installation:
+    """Gather the facts of a stack with one main queue; ``unknown`` names those that AWS refuses.
 
     Raises:
-        InputError: the stack, its function, its settings or one of its queues cannot be read; or it
-            is a fleet.
+        InputError: its function, its settings or one of its queues cannot be read; or it is a
+            fleet.
     """
-    values = read_stack(session, stack)
-    values.require_one_main_queue()
-    function = values.function_arn
+    stack.require_one_main_queue()
     client = clients_of(session)
-    configuration, settings = read_function(client, function)
-    role = configuration["Role"]
+    configuration, settings = read_function(client, stack.function_arn)
+    main, dlq, parked = _describe_all(
+        client, settings.main_queue_url, settings.dlq_url, settings.parked_queue_url
+    )
+
     questions = Questions()
     ask = questions.ask
-
-    try:
-        main = _describe_queue(client, settings.main_queue_url)
-        dlq = _describe_queue(client, settings.dlq_url)
-        parked = _describe_queue(client, settings.parked_queue_url)
-    except QueueError as error:
-        raise InputError(str(error)) from error
-
     main_queues = [main]
     for url in settings.other_main_queue_urls.values():
         other = ask(f"main queue {url.rpartition('/')[2]}", _describe_queue, client, url)
@@ -66,6 +71,81 @@ def survey(session: "Session", stack: str) -> Installation:
             main_queues.append(other)
     queues = (*main_queues, dlq, parked)
 
+    # On FIFO a message waits in the DLQ by its visibility; nothing is sent there.
+    sent_to = [queue for queue in queues if queue is not dlq or not queue.is_fifo]
+    shared = _shared_facts(questions, client, stack, configuration, settings, queues, sent_to)
+    unjudged: dict[str, str] = {}
+    table = settings.failure_table
+    if table and settings.has_breaker and table not in shared["missing"]:
+        for queue in main_queues:
+            breaker = f"circuit breaker of {queue.name}"
+            unjudged[queue.name] = ask(breaker, _why_unjudged, client, table, queue.name) or ""
+
+    function = stack.function_arn
+    return Installation(
+        **shared,
+        settings=settings,
+        timeout_seconds=configuration["Timeout"],
+        main=main,
+        dlq=dlq,
+        parked=parked,
+        other_main=tuple(main_queues[1:]),
+        other_readers=ask("other consumers", _other_readers, client, function, dlq, parked) or (),
+        consumers=ask("the main queue's consumers", _consumers, client, main) or {},
+        dlq_source_arns=ask("the DLQ's sources", _sources, client, dlq),
+        unjudged=unjudged,
+        main_retention_seconds=stack.main_retention_seconds,
+        unknown=tuple(questions.unknown),
+    )
+
+
+def survey_fleet(session: "Session", stack: StackValues) -> FleetInstallation:
+    """Gather the facts of a fleet, without its members; ``unknown`` names those that AWS refuses.
+
+    Raises:
+        InputError: its function, its settings or a parked queue cannot be read.
+    """
+    client = clients_of(session)
+    configuration, settings = read_fleet_function(client, stack.function_arn)
+    urls = filter(None, (settings.parked_queue_url, settings.fifo_parked_queue_url))
+    parked = _describe_all(client, *urls)
+
+    questions = Questions()
+    ask = questions.ask
+    shared = _shared_facts(questions, client, stack, configuration, settings, parked, parked)
+    if stack.sweep_rule:
+        rule = ask(f"rule {stack.sweep_rule}", read_sweep_rule, client, stack.sweep_rule)
+        shared["triggers"] = (rule, *shared["triggers"]) if rule else shared["triggers"]
+        shared["knows_triggers"] = shared["knows_triggers"] and rule is not None
+
+    role = configuration["Role"]
+    account = parked[0].arn.rpartition(":")[0]
+    tag = _tag_context(TAG_KEY, settings.queue_tag)
+    lists = [_FINDS_MEMBERS, _FINDS_MAPPINGS] if stack.sweep_rule else [_FINDS_MEMBERS]
+    denied = ask("permissions", _denied_actions, client, role, f"{account}:member", tag, lists)
+    return FleetInstallation(
+        **shared,
+        settings=settings,
+        parked=parked,
+        denied_actions=denied,
+        unknown=tuple(questions.unknown),
+    )
+
+
+def _shared_facts(
+    questions: "Questions",
+    client: Client,
+    stack: StackValues,
+    configuration: Mapping[str, Any],
+    settings: ReplaySettings | FleetSettings,
+    queues: Sequence[DescribedQueue],
+    sent_to: Sequence[DescribedQueue],
+) -> dict[str, Any]:
+    """Ask for the facts that ``StackFacts`` has; the function sends to the queues of *sent_to*."""
+    ask = questions.ask
+    function = stack.function_arn
+    is_fleet = isinstance(settings, FleetSettings)
+    role = configuration["Role"]
     functions = client("lambda")
     recursion = ask("recursion", functions.get_function_recursion_config, FunctionName=function)
     concurrency = ask("concurrency", functions.get_function_concurrency, FunctionName=function)
@@ -75,7 +155,7 @@ def survey(session: "Session", stack: str) -> Installation:
     own_pipes = [pipe for pipe in pipes or () if pipe.target == function]
 
     missing: list[str] = []
-    for log_group in dict.fromkeys(values.log_groups):
+    for log_group in dict.fromkeys(stack.log_groups):
         # As ``collect --logs`` asks, which also shows whether it is allowed.
         search = partial(
             client("logs").filter_log_events, logGroupName=log_group, limit=1, endTime=1
@@ -90,37 +170,23 @@ def survey(session: "Session", stack: str) -> Installation:
             missing.append(table)
 
     denies_metrics = None
-    unjudged: dict[str, str] = {}
     if table and settings.has_breaker and table not in missing:
         denies_metrics = ask("permission to read metrics", _denies_metrics, client, role)
-        for queue in main_queues:
-            breaker = f"circuit breaker of {queue.name}"
-            unjudged[queue.name] = ask(breaker, _why_unjudged, client, table, queue.name) or ""
 
-    return Installation(
-        function_name=configuration["FunctionName"],
-        timeout_seconds=configuration["Timeout"],
-        settings=settings,
-        main=main,
-        dlq=dlq,
-        parked=parked,
-        other_main=tuple(main_queues[1:]),
-        triggers=(*(mappings or ()), *own_pipes),
-        knows_triggers=mappings is not None and pipes is not None,
-        other_readers=ask("other consumers", _other_readers, client, function, dlq, parked) or (),
-        consumers=ask("the main queue's consumers", _consumers, client, main) or {},
-        recursive_loop=(recursion or {}).get("RecursiveLoop"),
-        reserved_concurrency=(concurrency or {}).get("ReservedConcurrentExecutions"),
-        dlq_source_arns=ask("the DLQ's sources", _sources, client, dlq),
-        denied_keys=ask("KMS permissions", _denied_keys, client, role, queues),
-        denied_sends=ask("permissions to send", _denied_sends, client, role, queues, dlq),
-        missing=tuple(missing),
-        account=function.split(":")[4],
-        denies_metrics=denies_metrics,
-        unjudged=unjudged,
-        unknown=tuple(questions.unknown),
-        main_retention_seconds=values.main_retention_seconds,
-    )
+    return {
+        "function_name": configuration["FunctionName"],
+        "account": function.split(":")[4],
+        "triggers": (*(mappings or ()), *own_pipes),
+        "knows_triggers": mappings is not None and pipes is not None,
+        "recursive_loop": (recursion or {}).get("RecursiveLoop"),
+        "reserved_concurrency": (concurrency or {}).get("ReservedConcurrentExecutions"),
+        "denied_keys": ask(
+            "KMS permissions", _denied_keys, client, role, queues, is_by_tag=is_fleet
+        ),
+        "denied_sends": ask("permissions to send", _denied_sends, client, role, sent_to),
+        "denies_metrics": denies_metrics,
+        "missing": tuple(missing),
+    }
 
 
 class Questions:
@@ -146,6 +212,14 @@ class Questions:
         return None
 
 
+def _describe_all(client: Client, *urls: str) -> tuple[DescribedQueue, ...]:
+    """Describe the queues without which nothing can be checked; may raise InputError."""
+    try:
+        return tuple(_describe_queue(client, url) for url in urls)
+    except QueueError as error:
+        raise InputError(str(error)) from error
+
+
 def _describe_queue(client: Client, url: str) -> DescribedQueue:
     return DescribedQueue(url, SqsQueue(client("sqs"), url).describe())
 
@@ -155,10 +229,9 @@ def read_function(client: Client, function: str) -> tuple[Mapping[str, Any], Rep
     return _read_function(client, function, ReplaySettings.from_env)
 
 
-def read_fleet_settings(client: Client, function: str) -> FleetSettings:
-    """Read the settings of a fleet's function; may raise InputError."""
-    _, settings = _read_function(client, function, FleetSettings.from_env)
-    return settings
+def read_fleet_function(client: Client, function: str) -> tuple[Mapping[str, Any], FleetSettings]:
+    """Do the same with a function of a fleet."""
+    return _read_function(client, function, FleetSettings.from_env)
 
 
 def _read_function(
@@ -263,54 +336,80 @@ def _sources(client: Client, dlq: DescribedQueue) -> tuple[str, ...]:
     return tuple(f"{account}:{url.rpartition('/')[2]}" for url in urls)
 
 
-def _is_denied(
-    client: Client, role: str, actions: Sequence[str], resource: str, context: tuple[str, str, str]
-) -> bool:
-    """Ask IAM whether a role may not do one of *actions*. IAM looks at the role's policies alone.
+def _denied(
+    client: Client,
+    role: str,
+    actions: Sequence[str],
+    resource: str,
+    *context: tuple[str, str, str],
+) -> tuple[str, ...]:
+    """Ask IAM which of *actions* a role may not do. IAM looks at the role's policies alone.
 
-    *context* is name, type and value of a condition key of the calls. A simulation without a key
+    *context* has name, type and value of condition keys of the calls. A simulation without a key
     that a policy asks for denies what AWS would allow.
     """
-    name, kind, value = context
+    entries: list[dict[str, Any]] = []
+    for name, kind, value in context:
+        entries.append(
+            {"ContextKeyName": name, "ContextKeyType": kind, "ContextKeyValues": [value]}
+        )
     answer = client("iam").simulate_principal_policy(
         PolicySourceArn=role,
         ActionNames=list(actions),
         ResourceArns=[resource],
-        ContextEntries=[
-            {"ContextKeyName": name, "ContextKeyType": kind, "ContextKeyValues": [value]}
-        ],
+        ContextEntries=entries,
     )
-    return any(result["EvalDecision"] != "allowed" for result in answer["EvaluationResults"])
+    results = answer["EvaluationResults"]
+    return tuple(
+        result["EvalActionName"] for result in results if result["EvalDecision"] != "allowed"
+    )
 
 
-def _denied_keys(client: Client, role: str, queues: Sequence[DescribedQueue]) -> tuple[str, ...]:
+def _tag_context(key: str, value: str) -> tuple[str, str, str]:
+    return f"aws:ResourceTag/{key}", "string", value
+
+
+def _denied_keys(
+    client: Client, role: str, queues: Sequence[DescribedQueue], *, is_by_tag: bool
+) -> tuple[str, ...]:
+    """Return the keys of queues that a role may not use; *is_by_tag*: it may by the keys' tags."""
+    kms = client("kms")
     denied: list[str] = []
     for key in sorted({queue.customer_key for queue in queues if queue.customer_key}):
-        arn = client("kms").describe_key(KeyId=key)["KeyMetadata"]["Arn"]
+        arn = kms.describe_key(KeyId=key)["KeyMetadata"]["Arn"]
         # The role may use keys through SQS alone.
         _, partition, _, region, *_ = arn.split(":")
         domain = "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
-        via_sqs = ("kms:ViaService", "string", f"sqs.{region}.{domain}")
-        if _is_denied(client, role, _KEY_ACTIONS, arn, via_sqs):
+        context = [("kms:ViaService", "string", f"sqs.{region}.{domain}")]
+        for tag in kms.list_resource_tags(KeyId=arn)["Tags"] if is_by_tag else ():
+            context.append(_tag_context(tag["TagKey"], tag["TagValue"]))
+        if _denied(client, role, _KEY_ACTIONS, arn, *context):
             denied.append(key)
     return tuple(denied)
 
 
-def _denied_sends(
-    client: Client, role: str, queues: Sequence[DescribedQueue], dlq: DescribedQueue
-) -> tuple[str, ...]:
+def _denied_sends(client: Client, role: str, queues: Sequence[DescribedQueue]) -> tuple[str, ...]:
     denied: list[str] = []
     for queue in queues:
-        # On FIFO a message waits in the DLQ by its visibility; nothing is sent there.
-        if queue is dlq and queue.is_fifo:
-            continue
-        if _is_denied(client, role, ["sqs:SendMessage"], queue.arn, _OVER_TLS):
+        if _denied(client, role, ["sqs:SendMessage"], queue.arn, _OVER_TLS):
             denied.append(queue.name)
     return tuple(denied)
 
 
+def _denied_actions(
+    client: Client,
+    role: str,
+    member_arn: str,
+    tag: tuple[str, str, str],
+    lists: Sequence[str],
+) -> tuple[str, ...]:
+    """Return what a role may not do with the queues that have a tag, and which *lists* not read."""
+    on_members = _denied(client, role, _MEMBER_ACTIONS, member_arn, tag, _OVER_TLS)
+    return (*on_members, *_denied(client, role, lists, "*", _OVER_TLS))
+
+
 def _denies_metrics(client: Client, role: str) -> bool:
-    return _is_denied(client, role, ["cloudwatch:GetMetricData"], "*", _OVER_TLS)
+    return bool(_denied(client, role, ["cloudwatch:GetMetricData"], "*", _OVER_TLS))
 
 
 def _why_unjudged(client: Client, table: str, queue: str) -> str:

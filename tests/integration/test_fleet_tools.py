@@ -13,11 +13,14 @@ from dlq.cli.command import main
 from dlq.cli.verbs.trigger import ResumedQueue, pause, resume
 from dlq.errors import InputError
 from dlq_replay.aws.breaker_table import DynamoDbBreaker
+from tests.contract.cloudformation import Stack
+from tests.contract.template import TEMPLATE, statements_of
 from tests.integration.conftest import Capture
-from tests.support.answered_calls import Answer, session_answering
+from tests.support.answered_calls import Answer, session_answering, simulating
 from tests.support.failure_table import create_failure_table
 from tests.support.golden import assert_stored
 from tests.support.installation import (
+    FLEET,
     QUEUE_TAG,
     REGION,
     SWEEP_RULE,
@@ -268,3 +271,64 @@ def test_a_fleet_that_nothing_feeds_is_told_what_to_do(endpoint: str) -> None:
 
     with pytest.raises(InputError, match="update it with Sweep=true, or create an event source"):
         pause(session_answering(ANSWERS), "unswept")
+
+
+def role_of(**parameters: str) -> dict[str, Answer]:
+    """Return IAM's simulator for the role of the template with these parameters."""
+    role = Stack.of(TEMPLATE, parameters)
+    loop = '{"RecursiveLoop": "Allow"}'
+    return {
+        "iam.SimulatePrincipalPolicy": simulating(statements_of(role)),
+        "lambda.GetFunctionRecursionConfig": lambda _: ("application/json", loop),
+    }
+
+
+def sound() -> dict[str, Answer]:
+    return {}
+
+
+def with_faults() -> dict[str, Answer]:
+    """A paused sweep, a role for another tag, a mapping that answers for whole batches."""
+    client("events").disable_rule(Name=SWEEP_RULE)
+    make_queue("orders-dlq")
+    client("lambda").create_event_source_mapping(
+        FunctionName="replay", EventSourceArn=arn("orders-dlq")
+    )
+    client("sqs").set_queue_attributes(
+        QueueUrl=url_of("parked"), Attributes={"MessageRetentionPeriod": "345600"}
+    )
+    return role_of(QueueTag="pay", ParkedQueueArn=arn("before"))
+
+
+def with_a_key_without_the_tag() -> dict[str, Answer]:
+    key = client("kms").create_key()["KeyMetadata"]["Arn"]
+    client("sqs").set_queue_attributes(
+        QueueUrl=url_of("parked"), Attributes={"KmsMasterKeyId": key}
+    )
+    return {}
+
+
+DOCTORED = {
+    "a fleet": sound,
+    "a fleet with several faults": with_faults,
+    "a fleet whose key lacks the tag": with_a_key_without_the_tag,
+}
+
+
+@pytest.mark.parametrize("name", DOCTORED)
+def test_the_doctor_examines_a_fleet_without_its_members(
+    endpoint: str, name: str, capsys: Capture
+) -> None:
+    make_fleet()
+    answers = role_of(QueueTag=QUEUE_TAG, ParkedQueueArn=arn("parked"), Sweep="true")
+    answers |= DOCTORED[name]()
+
+    code = main(["doctor", "--stack", FLEET], partial(session_answering, answers))
+
+    out = re.sub(r"(key/|mapping )[0-9a-f-]+", r"\1ID", capsys.readouterr().out)
+    assert_stored("doctor", name, f"{out}exit code {code}\n")
+
+
+def test_a_test_message_needs_a_dlq(fleet: str, capsys: Capture) -> None:
+    assert main(["doctor", "--send-test-message", "--stack", fleet]) == 2
+    assert "has no main queue, because it is a fleet" in capsys.readouterr().err

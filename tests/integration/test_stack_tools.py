@@ -12,7 +12,6 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs
 
 import boto3
 import pytest
@@ -31,10 +30,14 @@ from dlq.stack.user_files import kept_stack_names
 from dlq_replay.aws.breaker_table import DynamoDbBreaker
 from dlq_replay.rules.breaker import Update
 from tests.contract.cloudformation import Stack
-from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import KEYS, TEMPLATE, statements_of
 from tests.integration.conftest import Capture
-from tests.support.answered_calls import Answer, session_answering
+from tests.support.answered_calls import (
+    Answer,
+    allowing_everything,
+    session_answering,
+    simulating,
+)
 from tests.support.failure_table import create_failure_table
 from tests.support.glue_run import run_on_glue
 from tests.support.golden import assert_stored
@@ -80,16 +83,6 @@ def run_answering(answers: Mapping[str, Answer], *argv: str) -> int:
     return main([*argv, "--region", REGION], make_session)
 
 
-def allowing_everything() -> dict[str, Answer]:
-    """Return what moto lacks: IAM's simulator for a role that may do all, Lambda's loops."""
-    everything = [{"Effect": "Allow", "Action": "*", "Resource": "*"}]
-    loop = '{"RecursiveLoop": "Allow"}'
-    return {
-        "iam.SimulatePrincipalPolicy": simulating(everything),
-        "lambda.GetFunctionRecursionConfig": lambda _: ("application/json", loop),
-    }
-
-
 QUEUES = {
     "MainQueueURL": f"https://sqs.{REGION}.amazonaws.com/123456789012/main",
     "DLQArn": arn("dlq"),
@@ -100,32 +93,6 @@ QUEUES = {
 
 UNREAD = {"unread_since": 1_739_998_200, "judged": 29_000_000}
 """Of a circuit breaker that could not read its metric on 2025-02-19 from 20:50 to 21:20."""
-
-
-def simulating(statements: list[dict[str, Any]]) -> Answer:
-    """IAM's simulator over a role's statements."""
-
-    def answer(body: str) -> tuple[str, str]:
-        asked = {name: values[0] for name, values in parse_qs(body).items()}
-        entry = "ContextEntries.member.1.ContextKey"
-        context = {asked[f"{entry}Name"]: asked[f"{entry}Values.member.1"]}
-        resource = asked["ResourceArns.member.1"]
-        actions = [name for key, name in asked.items() if key.startswith("ActionNames.")]
-        results = ""
-        for action in actions:
-            call = Call(action, resource, context)
-            decision = "allowed" if is_allowed(call, statements) else "denied"
-            results += (
-                f"<member><EvalActionName>{action}</EvalActionName>"
-                f"<EvalDecision>{decision}</EvalDecision></member>"
-            )
-        return "text/xml", (
-            "<SimulatePrincipalPolicyResponse><SimulatePrincipalPolicyResult><EvaluationResults>"
-            f"{results}</EvaluationResults></SimulatePrincipalPolicyResult>"
-            "</SimulatePrincipalPolicyResponse>"
-        )
-
-    return answer
 
 
 def role_of(**parameters: str) -> dict[str, Answer]:
@@ -339,17 +306,6 @@ def test_a_fleet_has_a_tag_in_place_of_queues_of_its_own(capsys: Capture) -> Non
     assert run("status", "--stack", "", "--json") == 0
     (listed,) = json.loads(capsys.readouterr().out)["stacks"]
     assert (listed["queue_tag"], listed["main_queue_url"]) == (QUEUE_TAG, None)
-
-
-@pytest.mark.usefixtures("endpoint")
-def test_a_check_of_one_main_queue_says_what_a_fleet_has_in_its_place(capsys: Capture) -> None:
-    make_stack(FLEET, **fleet_outputs())
-
-    assert run("doctor", "--stack", FLEET) == 2
-    assert (
-        f"stack {FLEET}: has no main queue, because it is a fleet: its queues are those with the "
-        f"tag dlq-replay={QUEUE_TAG}"
-    ) in capsys.readouterr().err
 
 
 def test_the_environment_names_the_archive_of_a_stack_without_one(

@@ -5,9 +5,12 @@ import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
+from urllib.parse import parse_qs
 
 import boto3
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
+
+from tests.contract.permissions import Call, is_allowed
 
 Answer = Callable[[str], tuple[Any, ...]]
 """A content type and a text for a request's body, and an HTTP status if it is not 200."""
@@ -29,3 +32,41 @@ def session_answering(answers: Mapping[str, Answer], **options: Any) -> boto3.se
         handler: Any = partial(respond, answer)
         session.events.register(f"before-send.{operation}", handler)
     return session
+
+
+def allowing_everything() -> dict[str, Answer]:
+    """Return what moto lacks: IAM's simulator for a role that may do all, Lambda's loops."""
+    everything = [{"Effect": "Allow", "Action": "*", "Resource": "*"}]
+    loop = '{"RecursiveLoop": "Allow"}'
+    return {
+        "iam.SimulatePrincipalPolicy": simulating(everything),
+        "lambda.GetFunctionRecursionConfig": lambda _: ("application/json", loop),
+    }
+
+
+def simulating(statements: list[dict[str, Any]]) -> Answer:
+    """IAM's simulator over a role's statements."""
+
+    def answer(body: str) -> tuple[str, str]:
+        asked = {name: values[0] for name, values in parse_qs(body).items()}
+        context: dict[str, str] = {}
+        for name, key in asked.items():
+            if name.endswith(".ContextKeyName"):
+                context[key] = asked[name.replace("Name", "Values.member.1")]
+        resource = asked["ResourceArns.member.1"]
+        actions = [name for key, name in asked.items() if key.startswith("ActionNames.")]
+        results = ""
+        for action in actions:
+            call = Call(action, resource, context)
+            decision = "allowed" if is_allowed(call, statements) else "denied"
+            results += (
+                f"<member><EvalActionName>{action}</EvalActionName>"
+                f"<EvalDecision>{decision}</EvalDecision></member>"
+            )
+        return "text/xml", (
+            "<SimulatePrincipalPolicyResponse><SimulatePrincipalPolicyResult><EvaluationResults>"
+            f"{results}</EvaluationResults></SimulatePrincipalPolicyResult>"
+            "</SimulatePrincipalPolicyResponse>"
+        )
+
+    return answer

@@ -11,14 +11,15 @@ from dlq.cli.verb import CHECK_FAILED, DONE, Verb
 from dlq.cli.verbs import require_yes
 from dlq.cli.verbs.doctor_all import examine_all, print_findings
 from dlq.errors import InputError
-from dlq.stack.outputs import clients_of, required
-from dlq.stack.rules import Installation, Severity, StackFinding, examine
-from dlq.stack.survey import survey
+from dlq.stack.outputs import clients_of, read_stack, required
+from dlq.stack.rules import FleetInstallation, Installation, Severity, StackFinding, examine
+from dlq.stack.survey import survey, survey_fleet
 from dlq.stack.trial import Check, Trial
 
 _ABOUT = """\
-Checks an installation: its queues, function, trigger, keys, table and log groups. Prints
-what is broken or at risk, and what to change. Exit code 1 if something is broken. Changes nothing.
+Checks an installation: its queues, function, trigger, keys, table and log groups; of a fleet
+without its members. Prints what is broken or at risk, and what to change. Exit code 1 if something
+is broken. Changes nothing.
 
 With --send-test-message it also sends one marked message to the DLQ, whose counter makes the
 function park it: no consumer sees it. It finds the message among at most 100 parked ones, compares
@@ -64,17 +65,22 @@ def _run(options: argparse.Namespace) -> int:
     if options.all:
         return examine_all(options)
 
-    installation = survey(options.session, required(options.stack))
-    findings = examine(installation)
+    stack = read_stack(options.session, required(options.stack))
+    facts: Installation | FleetInstallation
+    if stack.queue_tag and not options.send_test_message:
+        facts = survey_fleet(options.session, stack)
+    else:
+        facts = survey(options.session, stack)
+    findings = examine(facts)
     if not AS_JSON.get():
-        _print(installation, findings)
+        _print(facts, findings)
 
     checks: list[Check] = []
-    if options.send_test_message:
-        checks = _send_test_message(options, installation)
+    if options.send_test_message and isinstance(facts, Installation):
+        checks = _send_test_message(options, facts)
 
     answer = {
-        "function": installation.function_name,
+        "function": facts.function_name,
         "findings": list(map(asdict, findings)),
         "test_message": list(map(asdict, checks)),
     }
@@ -117,9 +123,9 @@ def _print_check(check: Check) -> None:
         print_line(f"{'':<9}{cause.subject}: {cause.fault}\n{'':<9}to do: {cause.fix}")
 
 
-def _print(installation: Installation, findings: Sequence[StackFinding]) -> None:
-    queues = ", ".join(queue.name for queue in installation.queues)
-    print_line(f"{installation.function_name}: {queues}")
+def _print(facts: Installation | FleetInstallation, findings: Sequence[StackFinding]) -> None:
+    queues = ", ".join(queue.name for queue in facts.queues)
+    print_line(f"{facts.function_name}: {queues}")
     print_findings(findings)
 
     counts = Counter(finding.severity for finding in findings)
@@ -127,6 +133,8 @@ def _print(installation: Installation, findings: Sequence[StackFinding]) -> None
         f"{counts[Severity.BROKEN]} broken, {counts[Severity.RISK]} at risk, "
         f"{counts[Severity.UNKNOWN]} could not be checked"
     )
+    if isinstance(facts, FleetInstallation):
+        print_line("next: dlq doctor --all, for its members and what could join")
 
 
 VERB = Verb(

@@ -23,7 +23,7 @@ from dlq.stack.fleet_rules import (
 )
 from dlq.stack.fleet_survey import survey_account
 from dlq.stack.outputs import read_stack
-from dlq.stack.rules import Severity, StackFinding
+from dlq.stack.rules import Severity, StackFinding, by_severity
 from dlq_replay.aws.sqs import describe
 from dlq_replay.aws.tagged_queues import TAG_KEY
 
@@ -201,7 +201,7 @@ def _print(
 def print_findings(findings: Sequence[StackFinding]) -> None:
     """Print findings, the most severe first; those with the same words in one."""
     subjects = defaultdict[tuple[Any, ...], list[str]](list)
-    for finding in sorted(findings, key=lambda finding: list(Severity).index(finding.severity)):
+    for finding in by_severity(findings):
         subjects[finding.severity, finding.fault, finding.fix].append(finding.subject)
 
     for (severity, fault, fix), names in subjects.items():

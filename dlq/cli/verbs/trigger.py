@@ -18,7 +18,7 @@ from dlq.stack.survey import (
     Client,
     list_mappings,
     list_pipes,
-    read_fleet_settings,
+    read_fleet_function,
     read_function,
     read_sweep_rule,
 )
@@ -231,7 +231,7 @@ class _Limits:
     def _queues(self) -> tuple[ReplaySettings | FleetSettings, list[_Gathered]]:
         """The function's settings, and its main queues as they are at the first use."""
         if self.stack.queue_tag:
-            fleet_settings = read_fleet_settings(self.client, self.stack.function_arn)
+            _, fleet_settings = read_fleet_function(self.client, self.stack.function_arn)
             return fleet_settings, list(self._gathered_of_members(self.stack.queue_tag))
 
         _, settings = read_function(self.client, self.stack.function_arn)

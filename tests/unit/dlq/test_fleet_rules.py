@@ -141,6 +141,9 @@ CASES: dict[str, DlqFacts] = {
     "another function reads it, not joined": open_dlq(triggers=(OTHER,)),
     "another function does not read it now": dlq(triggers=(replace(OTHER, state="STOPPED"),)),
     "an alias of the own function": dlq(triggers=(replace(MAPPING, target=f"{LAMBDA}:sweep:a"),)),
+    "a mapping that answers for whole batches": dlq(
+        triggers=(replace(MAPPING, reports_batch_item_failures=False),)
+    ),
     "nothing reads it": dlq(fleet=UNSWEPT),
     "its mapping is off": dlq(fleet=UNSWEPT, triggers=(replace(MAPPING, state="Disabled"),)),
     "its mapping is off, and a sweep reads it": dlq(triggers=(replace(MAPPING, state="Disabled"),)),
