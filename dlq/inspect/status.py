@@ -50,6 +50,10 @@ class StatusOptions:
     failure_table: str | None = None
     main_queue_url: str | None = None
     dlq_url: str | None = None
+    queue_tag: str | None = None
+    fifo_parked_queue_url: str | None = None
+    sweep_rule: str | None = None
+    queue: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +119,8 @@ class DlqStatus(Limit):
 class ArchiveStatus:
     """All counts; docs/reference.md describes the fields, under "status".
 
-    *blockers* are the messages that most others wait for, at most ``EXAMPLES``.
+    *blockers* are the messages that most others wait for, at most ``EXAMPLES``. *pending_sources*
+    are the numbers of pending messages by the name of their source queue, "" where it is unknown.
     """
 
     archive: str
@@ -132,6 +137,7 @@ class ArchiveStatus:
     dlq: DlqStatus | None = None
     report: NewestReport | None = None
     open_runs: tuple[str, ...] = ()
+    pending_sources: Mapping[str, int] = field(default_factory=dict)
 
     def count(self, state: str) -> int:
         """Return the number of messages in a state, or pending."""
@@ -145,6 +151,8 @@ _COLUMNS = (
     "sequence_number",
     "sent_at",
     "queue_url",
+    "source_queue",
+    "source_arn",
 )
 """Columns of the archive that ``count`` needs."""
 
@@ -159,11 +167,7 @@ def status(options: StatusOptions, *, progress: Progress = silent) -> ArchiveSta
     url = options.parked_queue_url
     queue = require_queue("--parked-queue-url", url, sqs_client).counts if url else None
     with progress("counting", str):
-        now_seconds = time.time()
-        messages = read_messages(archive)
-        pending = messages.pending()
-        counts = _counted(archive, messages, pending, now_seconds)
-        report = _newest_report(archive, pending)
+        counts = count_with_report(archive)
 
     table = options.failure_table
     latest = [_with_returns(archive, plan, table) for plan in counts.plans[-LATEST:]]
@@ -172,8 +176,16 @@ def status(options: StatusOptions, *, progress: Progress = silent) -> ArchiveSta
         plans=(*counts.plans[:-LATEST], *latest),
         queue=queue,
         dlq=_dlq_status(options),
-        report=report,
     )
+
+
+def count_with_report(archive: Archive) -> ArchiveStatus:
+    """As ``count``, and compare the newest report with what is pending."""
+    now_seconds = time.time()
+    messages = read_messages(archive)
+    pending = messages.pending()
+    counts = _counted(archive, messages, pending, now_seconds)
+    return replace(counts, report=_newest_report(archive, pending))
 
 
 def _newest_report(archive: Archive, pending: pa.Table) -> NewestReport | None:
@@ -287,7 +299,7 @@ def _counted(
             pending=drain.pending + (0 if state in DECIDED else number),
         )
 
-    oldest_pending_at, rows = _oldest_and_ordered(archive, pending)
+    oldest_pending_at, pending_sources, rows = _pending_rows(archive, pending)
     waiting, blockers = _waiting(rows)
     return ArchiveStatus(
         archive=archive.root,
@@ -296,6 +308,7 @@ def _counted(
         messages=numbers.total(),
         counts=dict(counts),
         oldest_pending_at=oldest_pending_at,
+        pending_sources=dict(pending_sources),
         drains=tuple(sorted(drains.values(), key=lambda drain: drain.drain_id)),
         plans=tuple(PlanCount(plan_id, dict(plans[plan_id])) for plan_id in sorted(plans)),
         examples=_examples(pending),
@@ -305,11 +318,19 @@ def _counted(
     )
 
 
-def _oldest_and_ordered(archive: Archive, pending: pa.Table) -> tuple[datetime | None, pa.Table]:
-    """Return when the oldest message was sent, and ``_COLUMNS`` of those of FIFO queues."""
+def _pending_rows(
+    archive: Archive, pending: pa.Table
+) -> tuple[datetime | None, Counter[str], pa.Table]:
+    """Read the rows of ``Messages.pending``, file by file.
+
+    Returns:
+        When the oldest message was sent, the numbers of messages by source queue, and ``_COLUMNS``
+        of those of FIFO queues.
+    """
     files: Any = pending["file"].combine_chunks()
     file_numbers = {path: number for number, path in enumerate(files.dictionary.to_pylist())}
     oldest: datetime | None = None
+    sources = Counter[str]()
     tables = [ARROW_SCHEMA.empty_table().select(_COLUMNS)]
     for path, of_file in rows_by_file(archive, sorted(files.unique().to_pylist()), _COLUMNS):
         ids = pending["message_id"]
@@ -321,10 +342,20 @@ def _oldest_and_ordered(archive: Archive, pending: pa.Table) -> tuple[datetime |
         sent_at = pc.min(pc.coalesce(rows["sent_at"], rows["drained_at"])).as_py()
         if sent_at and (oldest is None or sent_at < oldest):
             oldest = sent_at
+        sources.update(_source_names(rows))
         tables.append(rows.filter(pc.is_valid(rows["sequence_number"])))
 
     rows = pa.concat_tables(tables)
-    return oldest, rows.take(first_rows(rows, "message_id", "drained_at"))
+    return oldest, sources, rows.take(first_rows(rows, "message_id", "drained_at"))
+
+
+def _source_names(rows: pa.Table) -> Mapping[str, int]:
+    """Count messages by the name of their source queue, "" where it is unknown."""
+    sources: Any = pc.coalesce(rows["source_queue"], rows["source_arn"], pa.scalar(""))
+    counts = Counter[str]()
+    for value in pc.value_counts(sources).to_pylist():
+        counts[value["values"].rpartition(":")[2]] += value["counts"]
+    return counts
 
 
 def _waiting(rows: pa.Table) -> tuple[int, tuple[BlockingMessage, ...]]:

@@ -1,8 +1,8 @@
 """The list of the installations of accounts and Regions."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 
 from dlq.cli.terminal import print_answer, print_line, print_table
 from dlq.cli.verb import CHECK_FAILED, DONE
@@ -10,49 +10,21 @@ from dlq.errors import InputError
 from dlq.stack.outputs import StackValues
 from dlq.stack.user_files import keep_stack_names
 
+Place = tuple[str | None, str | None]
+"""A Region and a profile to read stacks with; None for that of the environment."""
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A Region and a profile to read stacks with; None for that of the environment."""
+ReadStacks = Callable[[Place], tuple[str | None, list[StackValues]]]
+"""Reads the installations of a place, by name; also returns its Region. Raises InputError."""
 
-    region: str | None
-    profile: str | None
 
-    @classmethod
-    def of_lists(cls, regions: str | None, profiles: str | None) -> "list[Place]":
-        """Return every pair of the *regions* and the *profiles*, two lists with commas.
-
-        Region by Region within a profile, each once.
-        """
-        pairs = []
-        for profile in _parts(profiles):
-            for region in _parts(regions):
-                pairs.append(cls(region, profile))
-        return pairs
+def places_of(regions: str | None, profiles: str | None) -> list[Place]:
+    """Return every pair of the *regions* and the *profiles*, two lists with commas."""
+    return [(region, profile) for profile in _parts(profiles) for region in _parts(regions)]
 
 
 def _parts(text: str | None) -> list[str] | list[None]:
-    if text is None:
-        return [None]
-    parts = [part.strip() for part in text.split(",")]
+    parts = [part.strip() for part in (text or "").split(",")]
     return list(dict.fromkeys(filter(None, parts))) or [None]
-
-
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """What was read in a place; *fault* is why it could not be, empty if it was.
-
-    *region* is that of the session: the one of *place*, or the default.
-    """
-
-    place: Place
-    region: str | None
-    stacks: Sequence[StackValues] = ()
-    fault: str = ""
-
-
-ReadStacks = Callable[[Place], tuple[str | None, list[StackValues]]]
-"""Reads the installations of a place, by name; also returns the Region. Raises InputError."""
 
 
 def list_installations(places: Sequence[Place], read: ReadStacks) -> int:
@@ -64,66 +36,59 @@ def list_installations(places: Sequence[Place], read: ReadStacks) -> int:
     Raises:
         InputError: the only place cannot be read.
     """
-    readings = []
+    stacks: list[tuple[Place, StackValues]] = []
+    unread: dict[Place, str] = {}
     for place in places:
         try:
-            region, stacks = read(place)
-            readings.append(_Reading(place, region, stacks))
+            region, values_of_place = read(place)
+            stacks += [((region, place[1]), values) for values in values_of_place]
         except InputError as error:
             if len(places) == 1:
                 raise
-            readings.append(_Reading(place, place.region, fault=str(error)))
+            unread[place] = str(error)
 
-    names = {installation.stack for reading in readings for installation in reading.stacks}
-    keep_stack_names(os.environ, sorted(names))
-    print_answer(_answer(readings), lambda: _print(readings))
-    return CHECK_FAILED if any(reading.fault for reading in readings) else DONE
-
-
-def _answer(readings: Sequence[_Reading]) -> dict[str, object]:
-    stacks = []
-    unread = []
-    for reading in readings:
-        names = {"region": reading.region, "profile": reading.place.profile}
-        if reading.fault:
-            unread.append({**names, "reason": reading.fault})
-        for installation in reading.stacks:
-            stacks.append({**asdict(installation), **names})
-    return {"stacks": stacks, "unread": unread}
+    keep_stack_names(os.environ, sorted({values.stack for _, values in stacks}))
+    answer = {
+        "stacks": [asdict(values) | _fields(place) for place, values in stacks],
+        "unread": [{**_fields(place), "reason": reason} for place, reason in unread.items()],
+    }
+    print_answer(answer, lambda: _print(places, stacks, unread))
+    return CHECK_FAILED if unread else DONE
 
 
-def _print(readings: Sequence[_Reading]) -> None:
-    regions = [reading.region for reading in readings]
-    profiles = [reading.place.profile for reading in readings]
-    rows = list(_rows(readings))
-    headings = ["Region", "profile", "stack", "main queue", "archive", "status"]
-    # The two columns are there only where they tell rows apart.
-    for name, values in (("profile", profiles), ("Region", regions)):
-        if len(set(values)) == 1:
-            position = headings.index(name)
-            del headings[position]
-            for row in rows:
-                del row[position]
+def _fields(place: Place) -> dict[str, str | None]:
+    return dict(zip(("region", "profile"), place, strict=True))
 
+
+def _print(
+    places: Sequence[Place],
+    stacks: Sequence[tuple[Place, StackValues]],
+    unread: dict[Place, str],
+) -> None:
+    rows: list[tuple[str, ...]] = []
+    for (region, profile), values in stacks:
+        status = values.status.lower().replace("_", " ")
+        archive = values.archive or "none"
+        names = (region or "", profile or "")
+        rows.append((*names, values.stack, values.queues_in_words, archive, status))
+    for (region, profile), reason in unread.items():
+        rows.append((region or "", profile or "", "cannot be read", "", "", reason))
     if not rows:
         print_line("no installation in this account and Region (--region, --profile)")
         return
-    is_complete = not any(reading.fault for reading in readings)
+
+    headings = ("Region", "profile", "stack", "main queue", "archive", "status")
+    # Region and profile are there only where several were given, or where rows differ in them.
+    positions = list(range(2, len(headings)))
+    for position in (1, 0):
+        given = {place[position] for place in places}
+        if len(given) > 1 or len({row[position] for row in rows}) > 1:
+            positions.insert(0, position)
     # The reason of a place that cannot be read is its status.
-    print_table(headings, rows, spare=("status", "main queue") if is_complete else ("main queue",))
+    spare = ("main queue",) if unread else ("status", "main queue")
+    print_table(_at(positions, headings), [_at(positions, row) for row in rows], spare=spare)
     print_line("next: dlq use STACK, or give one of these names as --stack")
 
 
-def _rows(readings: Sequence[_Reading]) -> Iterator[list[str]]:
-    for reading in readings:
-        names = [reading.region or "default", reading.place.profile or "default"]
-        if reading.fault:
-            yield [*names, "cannot be read", "-", "-", reading.fault]
-        for installation in reading.stacks:
-            yield [
-                *names,
-                installation.stack,
-                installation.queues_in_words,
-                installation.archive or "none",
-                installation.status.lower().replace("_", " "),
-            ]
+def _at(positions: Sequence[int], cells: Sequence[str]) -> list[str]:
+    return [cells[position] for position in positions]

@@ -1,7 +1,8 @@
-"""Two files of the user on this machine: the chosen stack, and the names of stacks seen last.
+"""Files of the user on this machine: the chosen stack, names of stacks, and figures of fleets.
 
-The stack that ``dlq use`` chooses is in the user's folder of settings, the names for completion are
-in that of caches. Both folders are those of the XDG specification.
+The stack that ``dlq use`` chooses is in the user's folder of settings. In that of caches are the
+names for completion, and the figures of each fleet for a minute. Both folders are those of the XDG
+specification.
 """
 
 import json
@@ -11,10 +12,14 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from dlq.errors import InputError
+
+FIGURES_SECONDS = 60
+"""The time for which figures are kept."""
 
 _VERSION = 1
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,127}|arn:[a-z-]+:cloudformation:[A-Za-z0-9:/-]+")
@@ -138,6 +143,44 @@ def kept_stack_names(environment: Mapping[str, str]) -> list[str]:
         if fields["version"] == _VERSION:
             return [name for name in map(str, fields["stacks"]) if _NAME.fullmatch(name)]
     return []
+
+
+def keep_figures(
+    environment: Mapping[str, str], fleet: str, at_seconds: int, figures: Mapping[str, int | None]
+) -> None:
+    """Keep what CloudWatch said of a fleet at a time, if that is possible.
+
+    *fleet* is a text that no other fleet has.
+    """
+    with suppress(OSError, InputError):
+        content = {"version": _VERSION, "at": at_seconds, "figures": dict(figures)}
+        _write(_figures_file(environment, fleet), content)
+
+
+def kept_figures(
+    environment: Mapping[str, str], fleet: str, now_seconds: int
+) -> tuple[int, dict[str, int | None]]:
+    """Return when the figures of a fleet were read, and the figures.
+
+    That is now, and none, where they are older than ``FIGURES_SECONDS`` or from the future, or
+    cannot be read.
+    """
+    with suppress(OSError, InputError, ValueError, TypeError, KeyError):
+        content = json.loads(_figures_file(environment, fleet).read_bytes())
+        is_recent = 0 <= now_seconds - content["at"] < FIGURES_SECONDS
+        if content["version"] == _VERSION and is_recent:
+            figures = dict(content["figures"]).items()
+            return int(content["at"]), {key: value for key, value in figures if _is_figure(value)}
+    return now_seconds, {}
+
+
+def _is_figure(value: object) -> bool:
+    return value is None or isinstance(value, int)
+
+
+def _figures_file(environment: Mapping[str, str], fleet: str) -> Path:
+    digest = sha256(fleet.encode()).hexdigest()[:16]
+    return _folder(environment, "XDG_CACHE_HOME", ".cache") / f"fleet-{digest}.json"
 
 
 def _write(path: Path, fields: Mapping[str, Any]) -> None:

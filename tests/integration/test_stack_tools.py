@@ -422,6 +422,24 @@ def test_a_verb_on_glue_answers_with_its_own_words_and_exit_code(
     assert not {"--stack", "--on-glue", "--region"} & set(command)
 
 
+@pytest.mark.usefixtures("endpoint")
+def test_the_status_of_a_fleet_on_glue_is_that_of_its_archive() -> None:
+    make_stack(FLEET, **fleet_outputs(SparkJobName="redrive"))
+    client("s3").create_bucket(Bucket="dead-letters")
+    commands: list[Sequence[str]] = []
+
+    def job(command: Sequence[str]) -> int:
+        commands.append(command)
+        return 0
+
+    assert run_answering(Glue(job).answers(), "status", "--stack", FLEET, "--on-glue") == 0
+
+    [command] = commands
+    assert dict(pairwise(command))["--archive"] == "s3://dead-letters/archive"
+    # The role of the job may not read the members.
+    assert "--queue-tag" not in command
+
+
 def left_commands() -> list[str]:
     """The stored commands, with all versions."""
     answer = client("s3").list_object_versions(Bucket="dead-letters", Prefix="archive/commands/")

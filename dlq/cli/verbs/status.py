@@ -1,12 +1,14 @@
-"""``status``: counts of messages in the archive and in the parked queue; the circuit breaker."""
+"""``status``: counts of messages in the archive and in queues; the circuit breaker."""
 
 import argparse
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from dlq.archive.ledger.disposition import DECIDED, Disposition
 from dlq.archive.ledger.message_state import PENDING
 from dlq.archive.storage.files import is_begun, open_archive
+from dlq.aws.clients import QueueCounts
 from dlq.cli.arguments import add_shared
 from dlq.cli.terminal import (
     failed_again,
@@ -15,9 +17,18 @@ from dlq.cli.terminal import (
     print_line,
     print_table,
 )
-from dlq.cli.verb import DONE, STACK, STACK_FILE, Verb, progress_here, suggested_command
+from dlq.cli.verb import (
+    CHECK_FAILED,
+    DONE,
+    RARE,
+    STACK,
+    STACK_FILE,
+    Verb,
+    progress_here,
+    suggested_command,
+)
 from dlq.errors import InputError
-from dlq.figures import counted, duration, minute
+from dlq.figures import UNKNOWN, counted, duration, minute
 from dlq.inspect.status import (
     EXAMPLES,
     LATEST,
@@ -27,11 +38,21 @@ from dlq.inspect.status import (
     StatusOptions,
     status,
 )
+from dlq.stack.fleet import FleetStatus, read_fleet
+from dlq.stack.fleet_rows import FleetRow
+from dlq.stack.user_files import FIGURES_SECONDS
+from dlq_replay.aws.tagged_queues import TAG_KEY
 
 _ABOUT = """\
 Counts the messages of the archive and, if you name it, of the parked queue: by state, by drain and
 by plan. Names the oldest pending message and those unconfirmed, and the circuit breaker's limit.
 Changes nothing; needs no Spark: an archive on S3 is read whole, by this machine.
+
+Of a fleet, a stack with a QueueTag, it prints a line for each member DLQ, first what needs a
+person: a message close to its expiry, sends that fail, a limited main queue, new groups. The age of
+a message is that of SQS, which counts from the move to the DLQ: it expires earlier, and the alarm
+of the replay function counts from its first send (SentTimestamp). Each call reads the attributes of
+all members, and metrics for $0.01 per 1,000; these are kept for a minute.
 
 dlq status alone, where neither an option nor the environment names a stack or an archive, lists the
 installations of this account and Region; with --region a,b and --profile c,d those of every pair.
@@ -43,9 +64,20 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--main-queue-url", metavar="URL", help="say whether replays to this queue are limited")
     add("--dlq-url", metavar="URL", help="its DLQ: also say how many wait there")
+    add("--queue", metavar="NAME", help="of a fleet: only this DLQ, or that of this main queue")
+
+    rare = parser.add_argument_group(RARE).add_argument
+    rare("--queue-tag", metavar="TAG", help="the value of the tag that a fleet's members carry")
+    rare("--fifo-parked-queue-url", metavar="URL", help="the second parked queue of a fleet")
+    rare("--sweep-rule", metavar="NAME", help="the rule that starts a fleet's sweep")
 
 
 def _run(options: StatusOptions) -> int:
+    if options.queue_tag:
+        return _run_fleet(options)
+    if options.queue:
+        raise InputError("--queue: is only for a fleet, a stack with the parameter QueueTag")
+
     # The archive of a stack begins with its first drain. Any other place may be mistyped.
     if not STACK.get() and not is_begun(open_archive(options.archive)):
         begin = suggested_command("collect", options.archive, "--parked-queue-url", "URL")
@@ -60,6 +92,83 @@ def _run(options: StatusOptions) -> int:
     return DONE
 
 
+def _run_fleet(options: StatusOptions) -> int:
+    with progress_here()("reading the fleet", str):
+        fleet = read_fleet(options, int(time.time()))
+    answer = {"stack": STACK.get(), "stack_file": STACK_FILE.get(), **asdict(fleet)}
+    print_answer(answer, lambda: _print_fleet(fleet, options.queue))
+    return CHECK_FAILED if fleet.unknown else DONE
+
+
+_FLEET_COLUMNS = (
+    "DLQ",
+    "look at",
+    "waiting",
+    "held",
+    "limit",
+    "oldest",
+    "retention",
+    "replayed",
+    "failed",
+    "new",
+    "pending",
+)
+_FLEET_SPARE = ("retention", "replayed", "held", "limit", "pending", "new", "failed")
+
+
+def _print_fleet(fleet: FleetStatus, queue: str | None) -> None:
+    """Print a line for each DLQ of a fleet, and what is of all of them."""
+    print_line(
+        f"fleet {TAG_KEY}={fleet.queue_tag} at {minute(fleet.at)} UTC: "
+        f"{counted(fleet.members, 'member')}"
+    )
+    for name, counts in fleet.parked.items():
+        print_line(f"parked queue {name}: {_in_words(counts)}")
+    if fleet.archive:
+        pending = f"{fleet.archive.count(PENDING):,} pending of {fleet.archive.messages:,} messages"
+        oldest = _oldest(fleet.archive)
+        print_line(
+            f"archive {fleet.archive.archive}: {pending}{oldest and f', the oldest {oldest}'}"
+        )
+    print_line(f"sweep: {fleet.sweep or UNKNOWN}")
+
+    print_table(_FLEET_COLUMNS, list(map(_fleet_row, fleet.queues)), spare=_FLEET_SPARE)
+    if queue:
+        for row in fleet.queues:
+            print_line(
+                f"main queues of {row.queue}: {', '.join(row.sources) or 'none has the tag'}"
+            )
+
+    for reason in fleet.unknown[:LATEST]:
+        print_line(f"not known: {reason}")
+    if len(fleet.unknown) > LATEST:
+        print_line(f"and {len(fleet.unknown) - LATEST:,} more; --json lists all")
+    age = duration((fleet.at - fleet.figures_at).total_seconds())
+    print_line("replayed, failed: last hour; oldest: at least, as SQS counts from the move")
+    print_line(
+        f"CloudWatch: {counted(fleet.metrics, 'metric')} read ($0.01 per 1,000); "
+        f"figures {age} old, kept for {FIGURES_SECONDS} s"
+    )
+    requests = counted(fleet.members + len(fleet.parked), "request")
+    print_line(f"SQS: {requests} ($0.40 per million)")
+    for line in _next_steps(fleet.archive) if fleet.archive else ():
+        print_line(line)
+
+
+def _fleet_row(row: FleetRow) -> tuple[object, ...]:
+    numbers = [row.replayed, row.failed, row.new_groups, row.pending]
+    return (
+        row.queue,
+        row.need,
+        row.waiting,
+        row.held,
+        f"{row.limit}/min" if row.limit else "-",
+        "-" if row.oldest_seconds is None else duration(row.oldest_seconds),
+        duration(row.retention_seconds),
+        *("-" if number is None else number for number in numbers),
+    )
+
+
 _STATES = (*DECIDED, Disposition.UNCONFIRMED, Disposition.IN_PROGRESS)
 _COLUMNS = tuple(state.replace("_", " ") for state in _STATES)
 _SPARE = ("restored", "in progress", "discarded", "unconfirmed")
@@ -71,11 +180,7 @@ def print_status(status: ArchiveStatus) -> None:
         print_line(f"stack {STACK.get()} (dlq use: {file})")
     print_line(f"archive {status.archive} at {minute(status.at)} UTC")
     if status.queue:
-        queue = status.queue
-        print_line(
-            f"parked queue: about {queue.visible:,} visible, {queue.in_flight:,} in flight, "
-            f"{queue.delayed:,} delayed"
-        )
+        print_line(f"parked queue: {_in_words(status.queue)}")
     if status.dlq:
         _print_breaker(status.dlq)
 
@@ -86,8 +191,7 @@ def print_status(status: ArchiveStatus) -> None:
         print_line("the archive is empty: a drain moves messages of the parked queue into it")
 
     if status.oldest_pending_at:
-        ago = duration((status.at - status.oldest_pending_at).total_seconds())
-        print_line(f"oldest pending: parked {minute(status.oldest_pending_at)} UTC, {ago} ago")
+        print_line(f"oldest pending: {_oldest(status)}")
     if status.waiting:
         blockers = [f"{blocker.message_id} ({blocker.waiting:,})" for blocker in status.blockers]
         print_line(
@@ -102,6 +206,20 @@ def print_status(status: ArchiveStatus) -> None:
 
     for line in _next_steps(status):
         print_line(line)
+
+
+def _in_words(queue: QueueCounts) -> str:
+    return (
+        f"about {queue.visible:,} visible, {queue.in_flight:,} in flight, {queue.delayed:,} delayed"
+    )
+
+
+def _oldest(status: ArchiveStatus) -> str:
+    """Return when the oldest pending message was parked; empty if there is none."""
+    if status.oldest_pending_at is None:
+        return ""
+    ago = duration((status.at - status.oldest_pending_at).total_seconds())
+    return f"parked {minute(status.oldest_pending_at)} UTC, {ago} ago"
 
 
 def _plan_row(plan: PlanCount) -> tuple[object, ...]:

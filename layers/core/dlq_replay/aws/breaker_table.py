@@ -3,7 +3,7 @@
 An adapter. Item ``breaker#<queue>`` is the breaker of one main queue.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -19,6 +19,9 @@ from dlq_replay.rules.breaker import Update, known_minutes
 
 KEPT_SECONDS = 2 * 24 * 3600
 """Lifetime of an item that nobody writes."""
+
+_ID = "message_id"
+_PREFIX = "breaker#"
 
 _DELETED = "deleted"
 _ACTIVE = "active"
@@ -82,11 +85,7 @@ class DynamoDbBreaker:
 
     def read(self) -> Mapping[str, int]:
         """Read the item's numbers, in two tries; without an item there are none."""
-        read = partial(read_items, self.client, self.table_name, Keys=[self._key()])
-        try:
-            items = read()
-        except TableError:
-            items = read()
+        items = _read_twice(self.client, self.table_name, [self.queue])
         return _numbers(items[0]) if items else {}
 
     def update(self, update: Update) -> tuple[bool, Mapping[str, int]]:
@@ -94,14 +93,32 @@ class DynamoDbBreaker:
         is_done, item = update_item(
             self.client,
             TableName=self.table_name,
-            Key=self._key(),
+            Key=_key(self.queue),
             ReturnValues="ALL_NEW",
             **_expressions(update, self.now_seconds() + KEPT_SECONDS),
         )
         return is_done, _numbers(item)
 
-    def _key(self) -> dict[str, dict[str, str]]:
-        return {"message_id": {"S": f"breaker#{self.queue}"}}
+
+def read_breakers(client: Any, table: str, queues: Sequence[str]) -> dict[str, Mapping[str, int]]:  # noqa: ANN401 - boto3's
+    """Read the numbers of the breakers of up to 100 main queues, by queue, in two tries.
+
+    A queue without an item is left out. Raises TableError.
+    """
+    items = _read_twice(client, table, queues)
+    return {item[_ID]["S"].removeprefix(_PREFIX): _numbers(item) for item in items}
+
+
+def _read_twice(client: Any, table: str, queues: Sequence[str]) -> list[Mapping[str, Any]]:  # noqa: ANN401 - boto3's
+    read = partial(read_items, client, table, Keys=[_key(queue) for queue in queues])
+    try:
+        return read()
+    except TableError:
+        return read()
+
+
+def _key(queue: str) -> dict[str, dict[str, str]]:
+    return {_ID: {"S": f"{_PREFIX}{queue}"}}
 
 
 def read_deletions(
