@@ -147,7 +147,8 @@ def with_groups(
     recorded = keyed.select(["key", *_QUEUE_COLUMNS])
     different, numbers = different_rows(recorded)
     rows = recorded.take(different)
-    queues = _source_queues(rows, _parked_queues(keyed))
+    urls: Any = keyed["queue_url"].filter(keyed["parked_reason"].is_valid())
+    queues = _source_queues(rows, urls.unique().to_pylist())
     keys = []
     for key, queue in zip(texts_of(rows["key"]), queues, strict=True):
         keys.append(in_queue(key, queue) if queue else key)
@@ -166,24 +167,17 @@ def with_groups(
     return messages, grouping
 
 
-def _parked_queues(rows: pa.Table) -> set[str]:
-    """Return the URLs of the queues to which a replay function parked some of these messages."""
-    is_parked = rows["parked_reason"].is_valid()
-    urls: Any = rows["queue_url"].filter(is_parked)
-    return set(urls.unique().to_pylist())
-
-
 def _source_queues(rows: pa.Table, parked_queues: Collection[str]) -> list[str]:
     """Return the name of the source queue of each message; empty where it is not known.
 
-    It is the queue in the message's context, or else the one that SQS moved it from. SQS moves
-    messages to a parked queue from the DLQ, which is no source queue.
+    It is the queue in the message's context, or else the one that SQS moved it from. To the queues
+    *parked_queues* (URLs) a replay function parks messages: SQS moves messages there from the DLQ,
+    which is no source queue.
     """
     queues = []
     for row in rows.select(_QUEUE_COLUMNS).to_pylist():
-        moved_from = (row["source_arn"] or "").rpartition(":")[2]
-        if row["queue_url"] in parked_queues:
-            moved_from = ""
+        is_parked = row["queue_url"] in parked_queues
+        moved_from = "" if is_parked else (row["source_arn"] or "").rpartition(":")[2]
         queues.append(row["source_queue"] or moved_from)
     return queues
 

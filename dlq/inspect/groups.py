@@ -74,9 +74,10 @@ class GroupsOfReport:
         """
         groups = [group for group in self.groups if (group.queue or NO_QUEUE) == queue]
         if not groups:
-            names = sorted({group.queue or NO_QUEUE for group in self.groups})
-            there_are = f"there are {', '.join(names)}" if names else "it has no groups"
-            raise InputError(f"--queue {queue!r}: no group of this report is of it; {there_are}")
+            names = sorted({group.queue or NO_QUEUE for group in self.groups}) or ["no groups"]
+            raise InputError(
+                f"--queue {queue!r}: no group of this report is of it; there are {', '.join(names)}"
+            )
 
         statuses = count_statuses((group.status for group in groups), gone=0)
         return replace(self, groups=groups, statuses=statuses, gone=())

@@ -226,14 +226,12 @@ def differences_within_queues(
     for own_counts in counts_by_queue.values():
         own_messages = sampled.filter(is_in(sampled["group_id"], list(own_counts)))
         other_groups = len(counts) - len(own_counts)
-        of_queue = differences_among(own_messages, own_counts, masks, other_groups)
-        for group_id, own_differences in of_queue.items():
-            differences[group_id] = tuple(map(_of_its_queue, own_differences))
-    return differences
+        differences |= differences_among(own_messages, own_counts, masks, other_groups)
 
+    def of_its_queue(difference: Difference) -> Difference:
+        return replace(difference, compared_with=f"{difference.compared_with} of its queue")
 
-def _of_its_queue(difference: Difference) -> Difference:
-    return replace(difference, compared_with=f"{difference.compared_with} of its queue")
+    return {group_id: tuple(map(of_its_queue, differences[group_id])) for group_id in differences}
 
 
 def differences_among(
