@@ -332,8 +332,10 @@ STAR_ALONE = {
     "cloudwatch:GetMetricData",
     "cloudwatch:GetMetricStatistics",
     "cloudwatch:PutMetricData",
+    "events:ListRuleNamesByTarget",
     "lambda:ListEventSourceMappings",
     "pipes:ListPipes",
+    "sqs:ListQueues",
     "tag:GetResources",
 }
 """Actions for which AWS knows no resource."""
@@ -507,6 +509,10 @@ def test_the_job_of_a_fleet_is_told_its_tag_and_its_parked_queues() -> None:
     standard = ["--parked-queue-url", f"{url}ParkedQueue"]
     tag = ["--queue-tag", "shop"]
     assert of_one[3:7] == [*standard, *tag]
+    assert "--sweep-function-arn" not in of_one
+    with_sweep = command_line_of(**SWEEP)
+    place = with_sweep.index("--sweep-function-arn")
+    assert with_sweep[place + 1] == "SweepFunction.Arn"
     assert of_two[3:9] == [*standard, "--parked-queue-url", f"{url}ParkedFifoQueue.fifo", *tag]
     assert "--main-queue-url" not in of_two
 
