@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -39,14 +40,19 @@ from dlq_replay.aws import wiring
 from dlq_replay.aws.breaker_table import read_deletions
 from dlq_replay.aws.returns_table import ReturnsTable
 from dlq_replay.aws.sqs import SqsQueue
+from dlq_replay.aws.tagged_queues import TAG_KEY
 from dlq_replay.wire.message import Message, SendEntry
 from functions.publish_job.handler import PACKAGE, SCRIPT, publish_job, remove_job
 from functions.reminder import handler as reminder
+from functions.replay import sweep
 from tests.contract.cloudformation import Stack
 from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import (
     FIFO,
+    MEMBERS,
     SPARK_JOB,
+    SWEEP,
+    TAG_CONDITION,
     TEMPLATE,
     as_list,
     environment_of,
@@ -108,6 +114,7 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordedAws]:
         monkeypatch.setattr(wiring, "breaker_client_config", lambda: Config(read_timeout=20))
         yield recorded
     wiring.wiring.cache_clear()
+    wiring.wired_fleet.cache_clear()
     reminder._client.cache_clear()  # noqa: SLF001 - clients outlive an invocation, not a test
 
 
@@ -208,6 +215,68 @@ def test_the_replay_function_on_fifo_queues(
 
     assert missing(aws.calls, stack, "ReplayRole") == set()
     assert sqs("ChangeMessageVisibility", "DeadLetterQueue.fifo") in aws.calls
+
+
+def test_a_sweep_of_a_fleet(aws: RecordedAws, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = {"BackoffRate": "9999", "BackoffCapSeconds": "999999"}
+    stack = Stack.of(TEMPLATE, SWEEP | waits)
+    queues = make_queues()
+    # Invoices has the same DLQ, and has not joined.
+    members = ("MainQueue", "DeadLetterQueue")
+    for name in members:
+        boto3.client("sqs").tag_queue(QueueUrl=queues[name].url, Tags={TAG_KEY: "shop"})
+    create_failure_table(boto3.client("dynamodb"), "FailureTable")
+
+    def letter(body: str, source: str = "MainQueue", **fields: Any) -> SendEntry:
+        return SendEntry(body, context(body, source_queue=source, **fields))
+
+    exhausted = letter("exhausted")
+    letters = [
+        letter("due", due_seconds=1),
+        exhausted._replace(attributes={**exhausted.attributes, **counter("1000")}),
+        letter("invoice", "Invoices", due_seconds=1),
+        # So many that some have to be held.
+        *(letter(f"m-{n}") for n in range(30)),
+    ]
+    for start in range(0, len(letters), 10):
+        queues["DeadLetterQueue"].send(letters[start : start + 10])
+    aws.calls.clear()
+
+    # Before a breaker opens for messages without a recorded error.
+    read_deletions(partial(boto3.client, "cloudwatch"), "MainQueue", 1_800_000_000, 1_800_000_600)
+    variables = stack.resources["SweepFunction"]["Properties"]["Environment"]["Variables"]
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    sweep.lambda_handler({}, Remaining(seconds=20))
+
+    tagged = {f"arn:aws:sqs:{ACCOUNT}:{name}" for name in members}
+    calls = [
+        replace(call, context={TAG_CONDITION: "shop"}) if call.resource in tagged else call
+        for call in aws.calls
+    ]
+    assert missing(calls, stack, "ReplayRole") == set()
+    assert queues["ParkedQueue"].describe()["ApproximateNumberOfMessages"] == "1"
+    assert queues["Invoices"].describe()["ApproximateNumberOfMessages"] == "0"
+    # Holds by visibility are the way of FIFO queues, SQS uses keys in the caller's name, and only
+    # messages that SQS moved come back of a redrive.
+    unneeded = unused(calls + log_calls("ReplayLogGroup"), stack, "ReplayRole")
+    keys = "arn:aws:kms:us-east-1:123456789012:key/*"
+    assert unneeded == {
+        ("sqs:ChangeMessageVisibility", MEMBERS),
+        ("dynamodb:UpdateItem", "arn:aws:dynamodb:us-east-1:123456789012:table/FailureTable"),
+        ("kms:Decrypt", keys),
+        ("kms:GenerateDataKey", keys),
+    }
+
+
+class Remaining:
+    """The context of an invocation that has so much time from now on."""
+
+    def __init__(self, seconds: float) -> None:
+        self.end = time.monotonic() + seconds
+
+    def get_remaining_time_in_millis(self) -> int:
+        return int(1000 * (self.end - time.monotonic()))
 
 
 def test_the_daily_notice(aws: RecordedAws, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,6 +97,8 @@ def _call(environ: Environ, body: bytes) -> Call:  # noqa: PLR0911 - one for eac
         case "sns":
             sent = parse_qs(body.decode())
             return Call(f"sns:{operation}", sent.get("TopicArn", ["*"])[0])
+        case "tagging":
+            return Call(f"tag:{operation}", "*")
         case "sts":
             return Call(f"sts:{operation}", "*")
         case "monitoring":
