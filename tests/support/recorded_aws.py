@@ -66,6 +66,10 @@ _LISTED = {
 """By the paths of services without operations in their requests."""
 
 
+_PREFIXES = {"sts": "sts", "tagging": "tag"}
+"""Of actions, by the service that a request is signed for: calls without a resource."""
+
+
 def _call(environ: Environ, body: bytes) -> Call:  # noqa: PLR0911 - one for each service
     service = _service(environ)
     if service == "s3":
@@ -97,10 +101,8 @@ def _call(environ: Environ, body: bytes) -> Call:  # noqa: PLR0911 - one for eac
         case "sns":
             sent = parse_qs(body.decode())
             return Call(f"sns:{operation}", sent.get("TopicArn", ["*"])[0])
-        case "tagging":
-            return Call(f"tag:{operation}", "*")
-        case "sts":
-            return Call(f"sts:{operation}", "*")
+        case "sts" | "tagging":
+            return Call(f"{_PREFIXES[service]}:{operation}", "*")
         case "monitoring":
             named = re.search(rb"DlqReplay", body)
             context = {"cloudwatch:namespace": named[0].decode()} if named else {}
