@@ -222,10 +222,10 @@ def _fleet_findings(account: AccountFacts) -> Iterator[StackFinding]:
 
     for queue in fleet.parked_queues:
         if (account.tags or {}).get(queue) == fleet.tag:
-            yield broken(
+            yield risk(
                 queue.name,
-                f"is a parked queue of stack {fleet.stack}, and has the tag of its members: where "
-                "a DLQ's redrive policy leads to it, its messages are replayed",
+                f"is a parked queue of stack {fleet.stack}, and has the tag of its members: the "
+                "function does not read it, but its role may",
                 f"remove its tag {TAG_KEY}",
             )
     if fleet.sweep and not fleet.sweep.is_live:

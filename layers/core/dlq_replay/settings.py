@@ -116,6 +116,12 @@ class FleetSettings:
             log_level=values.get("LOG_LEVEL", "INFO"),
         )
 
+    @property
+    def parked_queues(self) -> frozenset[QueueAddress]:
+        """The queues where messages are parked."""
+        urls = filter(None, (self.parked_queue_url, self.fifo_parked_queue_url))
+        return frozenset(map(QueueAddress.from_url, urls))
+
     def parked_queue_url_for(self, dlq: QueueAddress) -> str | None:
         """Return the URL of the parked queue of a DLQ's type; None where there is none."""
         return self.fifo_parked_queue_url if dlq.is_fifo else self.parked_queue_url

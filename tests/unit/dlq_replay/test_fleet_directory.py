@@ -45,6 +45,7 @@ class FakeAccount:
             lambda _: self,
             lambda address: FakeQueue(self, address.name),  # type: ignore[arg-type, return-value]
             InlineExecutor(),
+            frozenset({queue("parked")}),
             lambda: self.now_seconds,
         )
 
@@ -127,6 +128,18 @@ def test_sweep_reads_members_that_are_dlqs_and_have_no_mapping() -> None:
 
     assert swept.dlqs == [queue("orders-dlq"), queue("paused-dlq")]
     assert swept.faults == {queue("denied"): "asking for the sources of denied: AccessDenied"}
+
+
+def test_parked_queue_with_the_tag_is_no_member() -> None:
+    """As of a stack that is deployed with the tag: what was parked would be parked again."""
+    account = FakeAccount(
+        tagged=["orders", "orders-dlq", "parked"],
+        sources={"orders-dlq": ["orders"], "parked": ["orders-dlq"]},
+    )
+    directory = account.directory()
+
+    assert directory.swept_queues().dlqs == [queue("orders-dlq")]
+    assert directory.members() == {queue("orders"), queue("orders-dlq")}
 
 
 @pytest.mark.parametrize("name", ["tagged", "mappings"])

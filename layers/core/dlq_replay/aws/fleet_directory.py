@@ -64,6 +64,8 @@ class FleetDirectory:
         make_client: makes the client of a service, ``resourcegroupstaggingapi`` or ``lambda``.
         queue_of: returns the queue at an address.
         executor: asks several queues at once. Its threads must not ask this directory.
+        parked_queues: never members, whatever their tags: a sweep would park there again and again
+            what it read there.
         clock_seconds: see ``awake_seconds``.
     """
 
@@ -73,13 +75,16 @@ class FleetDirectory:
         make_client: Callable[[str], Any],
         queue_of: Callable[[QueueAddress], SqsQueue],
         executor: Executor,
+        parked_queues: frozenset[QueueAddress],
         clock_seconds: Callable[[], float] = awake_seconds,
     ) -> None:
         self._queue_of = queue_of
         self._executor = executor
         self._clock_seconds = clock_seconds
         self._members = _Remembered(
-            lambda: list_tagged_queues(make_client("resourcegroupstaggingapi"), tag),
+            lambda: (
+                list_tagged_queues(make_client("resourcegroupstaggingapi"), tag) - parked_queues
+            ),
             clock_seconds,
         )
         self._mapped = _Remembered(lambda: list_mapped_queues(make_client("lambda")), clock_seconds)

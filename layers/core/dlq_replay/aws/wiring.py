@@ -111,6 +111,7 @@ def wired_fleet(concurrent_queues: int = 1, visibility_seconds: int | None = Non
         make_client=lambda service: clients.make(service, directory_client_config()),
         queue_of=queue_of,
         executor=clients.executor,
+        parked_queues=settings.parked_queues,
     )
     fleet = Fleet(settings, directory, replayer_of, visibility_seconds)
     return WiredFleet(fleet, directory, queue_of)
