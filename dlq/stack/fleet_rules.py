@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from dlq.aws.clients import DescribedQueue
-from dlq.figures import counted, duration
+from dlq.figures import duration
 from dlq.stack.rules import (
     MAX_RETENTION_SECONDS,
     NET_MIN_RECEIVE_COUNT,
@@ -34,15 +34,13 @@ _MAPPED_VISIBILITY_SECONDS = 180
 
 
 class Membership(StrEnum):
-    """Whether a DLQ is a member of a fleet."""
+    """Whether DLQ and sources are members of a fleet; in part if only some have the tag."""
 
     JOINED = "joined"
     IN_PART = "joined in part"
-    """Some of DLQ and source queues have the tag, and not all of them."""
     OPEN = "could join"
     BLOCKED = "cannot join"
     UNKNOWN = "unknown"
-    """Tags could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,7 @@ class Fleet:
         functions: the ARNs of its functions.
         parked_queues: where they park.
         sweep: the rule by which it reads its members; None without one.
-        longest_wait_seconds: the longest wait before a replay; None where that is not known.
+        longest_wait_seconds: the longest wait before a replay; 0 where that is not known.
     """
 
     stack: str
@@ -62,7 +60,7 @@ class Fleet:
     functions: tuple[str, ...]
     parked_queues: tuple[QueueAddress, ...]
     sweep: TriggerFacts | None = None
-    longest_wait_seconds: int | None = None
+    longest_wait_seconds: int = 0
 
     def feeds_on(self, trigger: TriggerFacts) -> bool:
         """Return whether a trigger is one of its functions, or of a version or an alias of them."""
@@ -71,11 +69,10 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True)
 class KeyFacts:
-    """A KMS key: its ARN, the value of its tag ``dlq-replay`` or None, and whether it is AWS's."""
+    """A KMS key of a customer: its ARN, and the value of its tag ``dlq-replay`` or None."""
 
     arn: str
     tag: str | None
-    is_managed_by_aws: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +85,8 @@ class DlqFacts:
         tags: the value of the tag ``dlq-replay`` of every queue of the account that has it; None if
             they could not be read.
         triggers: event source mappings and pipes that read the DLQ.
-        keys: KMS keys, as far as they could be read, as the queues name them.
+        keys: customers' KMS keys, as far as they could be read, by the names that queues have for
+            them.
         dlqs_among_sources: names of sources that are DLQs themselves.
         fleet: None if no fleet is chosen.
     """
@@ -128,6 +126,12 @@ class DlqFacts:
         return tuple(queue for queue in self.queues if tag is None or self.tag_of(queue) != tag)
 
     @property
+    def own_triggers(self) -> tuple[TriggerFacts, ...]:
+        """The triggers that bring messages of the DLQ to a function of the fleet."""
+        fleet = self.fleet
+        return tuple(trigger for trigger in self.triggers if fleet and fleet.feeds_on(trigger))
+
+    @property
     def has_member(self) -> bool:
         """True if one of the queues is a member; of a DLQ of DLQs, that one itself."""
         if self.dlqs_among_sources:
@@ -142,7 +146,6 @@ class AccountFacts:
     Attributes:
         queue_count: the number of all queues.
         dlqs: those that could be described, with all their sources.
-        lone_members: names of queues with the fleet's tag that are neither DLQ nor source.
         unknown: facts that could not be found out, and why.
     """
 
@@ -150,7 +153,6 @@ class AccountFacts:
     dlqs: tuple[DlqFacts, ...]
     tags: Mapping[QueueAddress, str] | None
     fleet: Fleet | None = None
-    lone_members: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
 
 
@@ -234,48 +236,25 @@ def _fleet_findings(account: AccountFacts) -> Iterator[StackFinding]:
             f"replay is paused: {fleet.sweep.name} is {fleet.sweep.state}",
             f"dlq resume --stack {fleet.stack}",
         )
-    for name in account.lone_members:
-        yield risk(
-            name,
-            "has the tag of a member, and is neither a DLQ nor the source of one",
-            f"tag its DLQ, too, or remove the tag {TAG_KEY}",
-        )
 
 
-def _tags_are_complete(facts: DlqFacts) -> Iterator[StackFinding]:
-    if not facts.has_member:
-        return
-
-    tag = f"{TAG_KEY}={facts.tag}"
+def _all_have_the_tag(facts: DlqFacts) -> Iterator[StackFinding]:
+    dlq = facts.dlq
     for queue in facts.untagged:
-        if facts.tag_of(queue):
-            # A member of another fleet has a finding of its own.
-            continue
-        if queue is not facts.dlq:
+        if other_tag := facts.tag_of(queue):
             yield broken(
                 queue.name,
-                f"lacks the tag {tag} of its DLQ {facts.dlq.name}, where its dead letters stay",
-                "tag it, see the commands",
-            )
-            continue
-
-        counts = queue.counts
-        held = counts.delayed + counts.in_flight
-        stays = f"; {counted(held, 'held message')} in it will stay, too" if held else ""
-        yield broken(
-            queue.name,
-            f"lacks the tag {tag} that a source queue has: nothing in it is replayed{stays}",
-            "tag it, see the commands",
-        )
-
-
-def _tag_is_of_one_fleet(facts: DlqFacts) -> Iterator[StackFinding]:
-    for queue in facts.untagged:
-        if tag := facts.tag_of(queue):
-            yield broken(
-                queue.name,
-                f"has the tag {TAG_KEY}={tag}: it is a member of another fleet",
+                f"has the tag {TAG_KEY}={other_tag}: it is a member of another fleet",
                 "let it leave that one first: aws sqs untag-queue",
+            )
+        elif facts.has_member:
+            stay = "its messages stay in it, held ones too"
+            if queue is not dlq:
+                stay = f"its dead letters stay in {dlq.name}"
+            yield broken(
+                queue.name,
+                f"lacks the tag {TAG_KEY}={facts.tag}: {stay}",
+                "tag it, see the commands",
             )
 
 
@@ -308,24 +287,22 @@ def _fifo_can_be_parked(facts: DlqFacts) -> Iterator[StackFinding]:
 def _keys_are_tagged(facts: DlqFacts) -> Iterator[StackFinding]:
     for queue in facts.queues:
         key = facts.keys.get(queue.customer_key or "")
-        # The policy of AWS's own key for SQS admits every role of the account that may use SQS.
-        if key is None or key.is_managed_by_aws or facts.tag is None or key.tag == facts.tag:
-            continue
-        yield broken(
-            queue.name,
-            f"its KMS key {key.arn} lacks the tag {TAG_KEY}={facts.tag}, so the function may not "
-            "use it",
-            f"aws kms tag-resource --key-id {key.arn} --tags TagKey={TAG_KEY},TagValue={facts.tag}",
-        )
+        if key and facts.tag and key.tag != facts.tag:
+            yield broken(
+                queue.name,
+                f"its KMS key {key.arn} lacks the tag {TAG_KEY}={facts.tag}, so the function may "
+                "not use it",
+                f"aws kms tag-resource --key-id {key.arn} --tags "
+                f"TagKey={TAG_KEY},TagValue={facts.tag}",
+            )
 
 
 def _nobody_else_reads(facts: DlqFacts) -> Iterator[StackFinding]:
-    fleet = facts.fleet
     # Without a fleet, a member's mapping may be that of its own fleet.
-    if fleet is None and facts.has_member:
+    if facts.fleet is None and facts.has_member:
         return
     for trigger in facts.triggers:
-        if trigger.is_live and not (fleet and fleet.feeds_on(trigger)):
+        if trigger.is_live and trigger not in facts.own_triggers:
             yield broken(
                 facts.dlq.name,
                 f"{trigger.name} takes messages out, for {trigger.target}: these are not replayed",
@@ -335,56 +312,36 @@ def _nobody_else_reads(facts: DlqFacts) -> Iterator[StackFinding]:
 
 def _somebody_reads(facts: DlqFacts) -> Iterator[StackFinding]:
     fleet = facts.fleet
-    if fleet is None or fleet.sweep or not facts.has_member:
-        return
-
-    own_triggers = [trigger for trigger in facts.triggers if fleet.feeds_on(trigger)]
-    if not own_triggers:
+    if fleet and facts.has_member and not (fleet.sweep or facts.own_triggers):
         yield broken(
             facts.dlq.name,
             f"nothing reads it: stack {fleet.stack} has no sweep, and the DLQ no event source "
             "mapping of its function",
             "update the stack with Sweep=true, or create an event source mapping",
         )
-    elif not any(trigger.is_live for trigger in own_triggers):
-        states = [f"{trigger.name} is {trigger.state}" for trigger in own_triggers]
-        yield risk(
-            facts.dlq.name,
-            f"replay is paused: {', '.join(states)}",
-            f"dlq resume --stack {fleet.stack}",
-        )
 
 
 def _mappings_answer_in_part(facts: DlqFacts) -> Iterator[StackFinding]:
-    fleet = facts.fleet
-    own_triggers = [trigger for trigger in facts.triggers if fleet and fleet.feeds_on(trigger)]
-    return answers_are_partial(facts.dlq.name, own_triggers)
+    return answers_are_partial(facts.dlq.name, facts.own_triggers)
 
 
 def _retention_is_enough(facts: DlqFacts) -> Iterator[StackFinding]:
     dlq = facts.dlq
-    kept = duration(dlq.retention_seconds)
-    fault = ""
+    kept = f"keeps messages for {duration(dlq.retention_seconds)}, and"
     if dlq.is_fifo:
-        wait_seconds = facts.fleet.longest_wait_seconds if facts.fleet else None
-        if dlq.retention_seconds <= (wait_seconds or 0):
-            fault = (
-                f"keeps messages for {kept}, and a replay may wait for {duration(wait_seconds)}: "
-                "such a message is replayed early"
-            )
+        needed_seconds = facts.fleet.longest_wait_seconds if facts.fleet else 0
+        wait = duration(needed_seconds)
+        fault = f"{kept} a replay may wait for {wait}: such a message is replayed early"
     else:
-        longest = max((source.retention_seconds for source in facts.sources), default=0)
-        if dlq.retention_seconds <= longest:
-            # A dead letter of a standard queue keeps the age that it had in its source.
-            fault = (
-                f"keeps messages for {kept}, and a source for {duration(longest)}: a dead letter "
-                "that waited long there expires soon"
-            )
+        # A dead letter of a standard queue keeps the age that it had in its source.
+        needed_seconds = max((source.retention_seconds for source in facts.sources), default=0)
+        age = duration(needed_seconds)
+        fault = f"{kept} a source for {age}: a dead letter that waited long there expires soon"
 
-    if fault and dlq.retention_seconds < MAX_RETENTION_SECONDS:
-        yield risk(dlq.name, fault, f"set its MessageRetentionPeriod to {MAX_RETENTION_SECONDS}")
-    elif fault:
-        yield risk(dlq.name, fault, "lower the retention of the source")
+    if dlq.retention_seconds <= needed_seconds:
+        can_grow = dlq.retention_seconds < MAX_RETENTION_SECONDS
+        longer = f"set its MessageRetentionPeriod to {MAX_RETENTION_SECONDS}"
+        yield risk(dlq.name, fault, longer if can_grow else "lower the retention of the source")
 
 
 def _visibility_fits_a_mapping(facts: DlqFacts) -> Iterator[StackFinding]:
@@ -406,12 +363,17 @@ def _receive_counts_are_enough(facts: DlqFacts) -> Iterator[StackFinding]:
 
 def _own_redrive_policy_is_a_net(facts: DlqFacts) -> Iterator[StackFinding]:
     dlq = facts.dlq
-    count = dlq.max_receive_count
-    target_arn = dlq.redrive_target_arn
-    if count is None or target_arn is None:
+    target = QueueAddress.from_arn(dlq.redrive_target_arn) if dlq.redrive_target_arn else None
+    if target is None:
+        yield risk(
+            dlq.name,
+            "has no redrive policy, so what can be neither replayed nor parked stays until it "
+            "expires",
+            "set RedrivePolicy to the parked queue as deadLetterTargetArn, maxReceiveCount 1000",
+        )
         return
 
-    target = QueueAddress.from_arn(target_arn)
+    count = dlq.max_receive_count or 0
     moves = f"has a redrive policy: after {count} receives SQS itself moves a message to"
     if count < NET_MIN_RECEIVE_COUNT:
         yield risk(
@@ -432,8 +394,7 @@ def _own_redrive_policy_is_a_net(facts: DlqFacts) -> Iterator[StackFinding]:
 Rule = Callable[[DlqFacts], Iterator[StackFinding]]
 
 _RULES: tuple[Rule, ...] = (
-    _tags_are_complete,
-    _tag_is_of_one_fleet,
+    _all_have_the_tag,
     _sources_can_join,
     _fifo_can_be_parked,
     _keys_are_tagged,

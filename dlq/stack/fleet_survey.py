@@ -81,8 +81,8 @@ def survey_account(session: "Session", stack: StackValues | None) -> AccountFact
         fleet = _fleet_of(stack, stack.queue_tag, sweep, function[1] if function else None)
 
     keys: dict[str, KeyFacts] = {}
-    for key in _customer_keys(answers):
-        key_facts = ask(f"KMS key {key}", _read_key, client, key)
+    for key in sorted({answer.queue.customer_key or "" for answer in answers if answer.queue}):
+        key_facts = ask(f"KMS key {key}", _read_key, client, key) if key else None
         if key_facts:
             keys[key] = key_facts
 
@@ -91,12 +91,14 @@ def survey_account(session: "Session", stack: StackValues | None) -> AccountFact
     dlqs: list[DlqFacts] = []
     for address in sorted(sources):
         dlq = queues.get(address)
-        own_sources = _described(sources[address], queues)
-        if dlq is None or own_sources is None:
+        # A queue that is not listed is gone, or of another account.
+        listed = [queues[source] for source in sorted(sources[address]) if source in queues]
+        described = [source for source in listed if source]
+        if dlq is None or len(described) < len(listed):
             continue
         facts = DlqFacts(
             dlq=dlq,
-            sources=own_sources,
+            sources=tuple(described),
             tags=tags,
             foreign_sources=_foreign(sources[address], address.account_id),
             triggers=tuple(trigger for trigger in triggers if trigger.source_arn == dlq.arn),
@@ -111,17 +113,14 @@ def survey_account(session: "Session", stack: StackValues | None) -> AccountFact
         dlqs=tuple(dlqs),
         tags=tags,
         fleet=fleet,
-        lone_members=tuple(_lone_members(queues, sources, tags or {}, fleet)),
         unknown=tuple(questions.unknown),
     )
 
 
 def _list_queues(client: Client) -> list[str]:
-    urls: list[str] = []
     pages = client("sqs").get_paginator("list_queues")
-    for page in pages.paginate(PaginationConfig={"PageSize": _PAGE_QUEUES}):
-        urls += page.get("QueueUrls", [])
-    return urls
+    answer = pages.paginate(PaginationConfig={"PageSize": _PAGE_QUEUES}).build_full_result()
+    return list(answer.get("QueueUrls", []))
 
 
 def ask_about(client: Client, urls: Iterable[str]) -> list[QueueAnswers]:
@@ -166,25 +165,22 @@ def _fleet_of(
         functions=tuple(functions),
         parked_queues=tuple(map(QueueAddress.from_url, parked_urls)),
         sweep=sweep,
-        longest_wait_seconds=settings.policy.backoff.cap_seconds if settings else None,
+        longest_wait_seconds=settings.policy.backoff.cap_seconds if settings else 0,
     )
 
 
-def _customer_keys(answers: Sequence[QueueAnswers]) -> list[str]:
-    keys = {answer.queue.customer_key for answer in answers if answer.queue}
-    return sorted(filter(None, keys))
+def _read_key(client: Client, key: str) -> KeyFacts | None:
+    """Read a key; None of one that AWS manages.
 
-
-def _read_key(client: Client, key: str) -> KeyFacts:
+    The policy of that for SQS admits every role of the account that may use SQS.
+    """
     kms = client("kms")
     metadata = kms.describe_key(KeyId=key)["KeyMetadata"]
+    if metadata["KeyManager"] == "AWS":
+        return None
     tags = kms.list_resource_tags(KeyId=metadata["Arn"])["Tags"]
-    values = [tag["TagValue"] for tag in tags if tag["TagKey"] == TAG_KEY]
-    return KeyFacts(
-        arn=metadata["Arn"],
-        tag=values[0] if values else None,
-        is_managed_by_aws=metadata["KeyManager"] == "AWS",
-    )
+    values = {tag["TagKey"]: tag["TagValue"] for tag in tags}
+    return KeyFacts(metadata["Arn"], values.get(TAG_KEY))
 
 
 def _sources_of_dlqs(answers: Sequence[QueueAnswers], fleet: Fleet | None) -> Sources:
@@ -202,35 +198,6 @@ def _sources_of_dlqs(answers: Sequence[QueueAnswers], fleet: Fleet | None) -> So
     return sources
 
 
-def _described(
-    addresses: Collection[QueueAddress], queues: Mapping[QueueAddress, DescribedQueue | None]
-) -> tuple[DescribedQueue, ...] | None:
-    """Return those of *addresses* that are listed; None if one of them could not be described."""
-    described: list[DescribedQueue] = []
-    for address in sorted(addresses):
-        queue = queues.get(address)
-        if queue:
-            described.append(queue)
-        elif address in queues:
-            return None
-    return tuple(described)
-
-
-def _foreign(addresses: Collection[QueueAddress], account_id: str) -> tuple[str, ...]:
+def _foreign(addresses: Iterable[QueueAddress], account_id: str) -> tuple[str, ...]:
     foreign = [queue for queue in sorted(addresses) if queue.account_id != account_id]
     return tuple(f"{queue.name} of account {queue.account_id}" for queue in foreign)
-
-
-def _lone_members(
-    queues: Mapping[QueueAddress, DescribedQueue | None],
-    sources: Sources,
-    tags: Mapping[QueueAddress, str],
-    fleet: Fleet | None,
-) -> Iterator[str]:
-    """Name the members of the fleet that are neither DLQ nor source of one."""
-    if fleet is None:
-        return
-    used = {*sources, *fleet.parked_queues}.union(*sources.values())
-    for queue in sorted(queues):
-        if queue not in used and tags.get(queue) == fleet.tag:
-            yield queue.name

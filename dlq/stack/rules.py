@@ -110,14 +110,9 @@ class StackFacts:
         return ()
 
     @property
-    def parked_queues(self) -> tuple[DescribedQueue, ...]:
-        """The queues to which messages are parked."""
-        raise NotImplementedError
-
-    @property
     def queues(self) -> tuple[DescribedQueue, ...]:
         """All queues of the stack."""
-        return self.parked_queues
+        return self.main_queues
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,8 +129,8 @@ class FleetInstallation(StackFacts):
     denied_actions: tuple[str, ...] | None = None
 
     @property
-    def parked_queues(self) -> tuple[DescribedQueue, ...]:
-        """Both of them."""
+    def queues(self) -> tuple[DescribedQueue, ...]:
+        """The parked queues."""
         return self.parked
 
 
@@ -179,11 +174,6 @@ class Installation(StackFacts):
     def main_queues(self) -> tuple[DescribedQueue, ...]:
         """The main queue, and the others."""
         return (self.main, *self.other_main)
-
-    @property
-    def parked_queues(self) -> tuple[DescribedQueue, ...]:
-        """The parked queue."""
-        return (self.parked,)
 
     @property
     def queues(self) -> tuple[DescribedQueue, ...]:
@@ -299,8 +289,10 @@ def _redrive_policies_end_in_the_parked_queue(installation: Installation) -> Ite
         )
 
 
-def _parked_queues_keep_messages(facts: StackFacts) -> Iterator[StackFinding]:
-    for parked in facts.parked_queues:
+def _parked_queues_keep_messages(
+    facts: Installation | FleetInstallation,
+) -> Iterator[StackFinding]:
+    for parked in facts.parked if isinstance(facts, FleetInstallation) else (facts.parked,):
         target = parked.redrive_target_arn
         if target:
             yield risk(

@@ -18,7 +18,6 @@ from dlq.cli import command as program
 from dlq.cli import verb
 from dlq.cli.command import ALL_VERBS
 from dlq.cli.running import VERBS, load
-from dlq.cli.verbs.doctor_all import TaggedQueue
 from dlq.cli.verbs.rehearse import Rehearsal, RehearsalOutcome
 from dlq.drain.drain import DrainSummary
 from dlq.erase.erase import EraseSummary
@@ -276,7 +275,7 @@ def names(*values: type) -> set[str]:
         ("show", names(DeadLetterHistory, ArchivedCopy, LedgerEntry)),
         ("show", names(RunHistory, RunRecord, Outcome, GroupPlaces, DifferingWord)),
         ("status without a stack", names(StackValues)),
-        ("doctor", names(StackFinding, Check, ExaminedDlq, TaggedQueue) | set(Severity)),
+        ("doctor", names(StackFinding, Check, ExaminedDlq) | set(Severity)),
         ("collect", names(DrainSummary, QueueCounts)),
         ("rehearse", names(Rehearsal, RehearsalOutcome, Stop)),
         ("redrive", names(RedriveSummary, Tally, EditSample, Forecast, GroupRamp, Stop)),

@@ -4,7 +4,8 @@ import argparse
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from itertools import chain
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -32,23 +33,14 @@ SEVERITY_STYLES = {Severity.BROKEN: "red", Severity.RISK: "yellow", Severity.UNK
 _NAMES = 5
 """Queues that a finding names; the others are in the answer of ``--json``."""
 
+_MEMBERS = (Membership.JOINED, Membership.IN_PART)
+_TAGGABLE = (Membership.OPEN, Membership.IN_PART)
+
 _LEAVING = (
     "a DLQ with held messages that leaves (aws sqs untag-queue) keeps them: they become visible "
     "within 12 hours, and stay there until its retention ends or it joins again"
 )
-_NO_NET = (
-    "without a redrive policy of their own: a message that can be neither replayed nor parked "
-    "stays in them until its retention ends"
-)
 _LATER = "SQS and the function see a new tag only some minutes later"
-
-
-@dataclass(frozen=True, slots=True)
-class TaggedQueue:
-    """One queue that was to get the tag, and why it did not; empty if it did."""
-
-    queue_url: str
-    fault: str = ""
 
 
 def examine_all(options: argparse.Namespace) -> int:
@@ -64,58 +56,48 @@ def examine_all(options: argparse.Namespace) -> int:
         )
 
     account = survey_account(options.session, stack)
+    tag = account.fleet.tag if account.fleet else None
     dlqs = [examine_dlq(facts) for facts in account.dlqs]
     fleet_findings = examine_fleet(account)
-    urls = _urls_to_tag(account, dlqs)
-    commands = [_tag_command(url, account.fleet.tag) for url in urls] if account.fleet else []
-    notes = list(_notes(account, dlqs))
+    members = [dlq for dlq in dlqs if dlq.state in _MEMBERS]
+    notes = list(_notes(account, members))
+    urls: list[str] = []
+    for dlq in dlqs:
+        if tag and dlq.state in _TAGGABLE:
+            urls += dlq.untagged_urls
+    commands = [_tag_command(url, f"{TAG_KEY}={tag}") for url in urls]
     if not AS_JSON.get():
         _print(dlqs, fleet_findings, notes, commands)
 
-    tagged: list[TaggedQueue] = []
-    if options.tag and account.fleet and urls:
-        tagged = _tag(options, urls, account.fleet.tag)
-
+    tagged = _tag(options, urls, tag) if options.tag and tag and urls else []
     answer = {
-        "queue_tag": account.fleet.tag if account.fleet else None,
+        "queue_tag": tag,
         "queues": account.queue_count,
         "dlqs": list(map(asdict, dlqs)),
         "findings": list(map(asdict, fleet_findings)),
         "notes": notes,
         "commands": commands,
-        "tagged": list(map(asdict, tagged)),
+        "tagged": tagged,
     }
     print_answer(answer, lambda: None)
 
-    has_fault = any(result.fault for result in tagged) or any(map(_is_broken, fleet_findings))
-    for dlq in dlqs:
-        is_member = dlq.state in (Membership.JOINED, Membership.IN_PART)
-        has_fault = has_fault or (is_member and any(map(_is_broken, dlq.findings)))
-    return CHECK_FAILED if has_fault else DONE
-
-
-def _is_broken(finding: StackFinding) -> bool:
-    return finding.severity is Severity.BROKEN
-
-
-def _urls_to_tag(account: AccountFacts, dlqs: Sequence[ExaminedDlq]) -> list[str]:
-    """Return the queues that could join; a source before its DLQ, whose messages would wait."""
-    if account.fleet is None:
-        return []
-    urls: list[str] = []
-    for dlq in dlqs:
-        if dlq.state in (Membership.OPEN, Membership.IN_PART):
-            urls += dlq.untagged_urls
-    return urls
+    findings = [*fleet_findings, *chain.from_iterable(dlq.findings for dlq in members)]
+    is_broken = any(finding.severity is Severity.BROKEN for finding in findings)
+    has_failed = any(result["fault"] for result in tagged)
+    return CHECK_FAILED if is_broken or has_failed else DONE
 
 
 def _tag_command(url: str, tag: str) -> str:
-    words = ["aws", "sqs", "tag-queue", "--queue-url", url, "--tags", f"{TAG_KEY}={tag}"]
+    words = ["aws", "sqs", "tag-queue", "--queue-url", url, "--tags", tag]
     return shlex.join([*words, *PLACE_WORDS.get()])
 
 
-def _tag(options: argparse.Namespace, urls: Sequence[str], tag: str) -> list[TaggedQueue]:
-    """Tag queues after a question, and print each result. To tag one again changes nothing."""
+def _tag(options: argparse.Namespace, urls: Sequence[str], tag: str) -> list[dict[str, str]]:
+    """Tag queues after a question, and print each result. To tag one again changes nothing.
+
+    Returns:
+        The ``queue_url`` of each, and the ``fault``, why it has no tag; empty if it has.
+    """
     if not options.yes:
         require_yes(
             f"{counted(len(urls), 'queue')} get the tag {TAG_KEY}={tag}: then the function of "
@@ -124,24 +106,24 @@ def _tag(options: argparse.Namespace, urls: Sequence[str], tag: str) -> list[Tag
         )
 
     sqs = options.session.client("sqs")
-    results: list[TaggedQueue] = []
+    results: list[dict[str, str]] = []
     for url in urls:
         fault = ""
         try:
             sqs.tag_queue(QueueUrl=url, Tags={TAG_KEY: tag})
         except (ClientError, BotoCoreError) as error:
             fault = describe(error)
-        results.append(TaggedQueue(url, fault))
+        results.append({"queue_url": url, "fault": fault})
         if not AS_JSON.get():
             print_line(f"not tagged: {url}: {fault}" if fault else f"tagged: {url}")
     return results
 
 
-def _notes(account: AccountFacts, dlqs: Sequence[ExaminedDlq]) -> Iterator[str]:
+def _notes(account: AccountFacts, members: Sequence[ExaminedDlq]) -> Iterator[str]:
     if not account.queue_count:
         yield "no queue in this account and Region (--region, --profile)"
         return
-    if not dlqs:
+    if not account.dlqs:
         yield (
             f"{counted(account.queue_count, 'queue')}, and none is a DLQ: set the RedrivePolicy of "
             "a source queue"
@@ -154,16 +136,7 @@ def _notes(account: AccountFacts, dlqs: Sequence[ExaminedDlq]) -> Iterator[str]:
     if account.tags is None:
         yield "tags cannot be read (tag:GetResources), so nobody can say which queues are members"
 
-    without_net = 0
-    has_held = False
-    for facts, dlq in zip(account.dlqs, dlqs, strict=True):
-        is_member = dlq.state in (Membership.JOINED, Membership.IN_PART)
-        has_held = has_held or (is_member and dlq.held > 0)
-        if is_member and facts.dlq.max_receive_count is None:
-            without_net += 1
-    if without_net:
-        yield f"{counted(without_net, 'joined DLQ')} {_NO_NET}"
-    if has_held:
+    if any(dlq.held for dlq in members):
         yield _LEAVING
 
 
@@ -174,22 +147,17 @@ def _print(
     commands: Sequence[str],
 ) -> None:
     if dlqs:
-        headings = ("DLQ", "sources", "state", "tag", "visible", "held")
         rows: list[Sequence[object]] = []
         for dlq in dlqs:
             sources = ", ".join(dlq.sources)
             rows.append((dlq.queue, sources, dlq.state, dlq.tag or "", dlq.visible, dlq.held))
+        headings = ("DLQ", "sources", "state", "tag", "visible", "held")
         print_table(headings, rows, spare=("tag", "sources"))
 
-    findings = list(fleet_findings)
-    for dlq in dlqs:
-        findings += dlq.findings
-    print_findings(findings)
-
+    print_findings([*fleet_findings, *chain.from_iterable(dlq.findings for dlq in dlqs)])
     counts = Counter(dlq.state for dlq in dlqs)
-    states = [f"{counts[state]} {state}" for state in Membership if counts[state]]
-    if states:
-        print_line(", ".join(states))
+    if counts:
+        print_line(", ".join(f"{counts[state]} {state}" for state in Membership if counts[state]))
     for note in notes:
         print_line(f"note: {note}")
     if commands:

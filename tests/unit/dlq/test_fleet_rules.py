@@ -60,8 +60,9 @@ def queue(name: str, **attributes: str) -> DescribedQueue:
         "VisibilityTimeout": "30",
         **attributes,
     }
-    if not is_dlq:
-        facts.setdefault("RedrivePolicy", redrive("orders-dlq", 5))
+    target, count = ("parked", 1000) if is_dlq else ("orders-dlq", 5)
+    target += ".fifo" * name.endswith(".fifo")
+    facts.setdefault("RedrivePolicy", redrive(target, count))
     return DescribedQueue(queue_url(name), facts)
 
 
@@ -89,6 +90,7 @@ def keyed(key: KeyFacts | None, **changes: Any) -> DlqFacts:
     return dlq(sources=(queue("orders", KmsMasterKeyId=KEY),), keys=keys, **changes)
 
 
+WITH_FIFO = replace(FLEET, parked_queues=(address("parked"), address("parked.fifo")))
 FIFO = {
     "dlq": queue("orders-dlq.fifo"),
     "sources": (queue("orders.fifo"),),
@@ -125,18 +127,15 @@ CASES: dict[str, DlqFacts] = {
         dlqs_among_sources=("orders-dlq",),
     ),
     "FIFO without a FIFO parked queue": dlq(**FIFO),
-    "FIFO with one": dlq(**FIFO, fleet=replace(FLEET, parked_queues=(address("p.fifo"),))),
+    "FIFO with one": dlq(**FIFO, fleet=WITH_FIFO),
     "FIFO that keeps for a day": dlq(
         **FIFO | {"dlq": queue("orders-dlq.fifo", MessageRetentionPeriod="86400")},
-        fleet=replace(FLEET, parked_queues=(address("p.fifo"),)),
+        fleet=WITH_FIFO,
     ),
-    "a key without the tag": keyed(KeyFacts(KEY, None, is_managed_by_aws=False)),
-    "a key with another tag, not joined": keyed(
-        KeyFacts(KEY, "pay", is_managed_by_aws=False), tags={}
-    ),
-    "a key with the tag": keyed(KeyFacts(KEY, "shop", is_managed_by_aws=False)),
-    "a key of AWS": keyed(KeyFacts(KEY, None, is_managed_by_aws=True)),
-    "a key that could not be read": keyed(None),
+    "a key without the tag": keyed(KeyFacts(KEY, None)),
+    "a key with another tag, not joined": keyed(KeyFacts(KEY, "pay"), tags={}),
+    "a key with the tag": keyed(KeyFacts(KEY, "shop")),
+    "a key of AWS, or one that could not be read": keyed(None),
     "another function reads it": dlq(triggers=(MAPPING, OTHER)),
     "another function reads it, not joined": open_dlq(triggers=(OTHER,)),
     "another function does not read it now": dlq(triggers=(replace(OTHER, state="STOPPED"),)),
@@ -145,8 +144,6 @@ CASES: dict[str, DlqFacts] = {
         triggers=(replace(MAPPING, reports_batch_item_failures=False),)
     ),
     "nothing reads it": dlq(fleet=UNSWEPT),
-    "its mapping is off": dlq(fleet=UNSWEPT, triggers=(replace(MAPPING, state="Disabled"),)),
-    "its mapping is off, and a sweep reads it": dlq(triggers=(replace(MAPPING, state="Disabled"),)),
     "keeps as long as its source": open_dlq(
         dlq=queue("orders-dlq", MessageRetentionPeriod="345600")
     ),
@@ -157,9 +154,7 @@ CASES: dict[str, DlqFacts] = {
     "its source moves after one receive": open_dlq(
         sources=(queue("orders", RedrivePolicy=redrive("orders-dlq", 1)),)
     ),
-    "a net to the parked queue": dlq(
-        dlq=queue("orders-dlq", RedrivePolicy=redrive("parked", 1000))
-    ),
+    "no net": open_dlq(dlq=queue("orders-dlq", RedrivePolicy="")),
     "leads elsewhere after 3": dlq(dlq=queue("orders-dlq", RedrivePolicy=redrive("graveyard", 3))),
     "leads elsewhere after 1000": dlq(
         dlq=queue("orders-dlq", RedrivePolicy=redrive("graveyard", 1000))
@@ -200,7 +195,6 @@ def account(**changes: Any) -> AccountFacts:
             account(fleet=replace(FLEET, sweep=replace(SWEEP, state="DISABLED"))),
             "shop: replay is paused: rule sweep is DISABLED",
         ),
-        (account(lone_members=("orders",)), "orders: has the tag of a member, and is neither"),
         (account(unknown=("pipes: denied",)), "survey: pipes: denied"),
     ],
 )
