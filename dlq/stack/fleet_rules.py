@@ -364,13 +364,14 @@ def _receive_counts_are_enough(facts: DlqFacts) -> Iterator[StackFinding]:
 def _own_redrive_policy_is_a_net(facts: DlqFacts) -> Iterator[StackFinding]:
     dlq = facts.dlq
     target = QueueAddress.from_arn(dlq.redrive_target_arn) if dlq.redrive_target_arn else None
-    if target is None:
+    if target is None and facts.fleet:
         yield risk(
             dlq.name,
             "has no redrive policy, so what can be neither replayed nor parked stays until it "
             "expires",
             "set RedrivePolicy to the parked queue as deadLetterTargetArn, maxReceiveCount 1000",
         )
+    if target is None:
         return
 
     count = dlq.max_receive_count or 0
