@@ -2,8 +2,8 @@
 
 import os
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -39,7 +39,7 @@ from dlq.stack.user_files import keep_figures, kept_figures
 from dlq_replay.aws.breaker_table import read_breakers
 from dlq_replay.aws.failure_table import MAX_READS, table_client_config
 from dlq_replay.aws.sqs import SqsQueue, client_config
-from dlq_replay.aws.tagged_queues import list_tagged_queues
+from dlq_replay.aws.tagged_queues import iterate_tagged_queues
 from dlq_replay.errors import QueueError
 from dlq_replay.replaying.measures import (
     MAIN_QUEUE_DIMENSION,
@@ -55,6 +55,10 @@ _CONCURRENT_CALLS = 32
 
 _QUERIES = 500
 """The most that one GetMetricData takes."""
+
+
+_UNREAD = ("Forbidden", "InternalError")
+"""States of a metric without an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +101,11 @@ def read_fleet(options: StatusOptions, now_seconds: int) -> FleetStatus:
     with ThreadPoolExecutor(_CONCURRENT_CALLS, thread_name_prefix="fleet") as executor:
         archive = executor.submit(reader.archive)
         sweep = executor.submit(reader.sweep)
-        tagged = reader.members()
-        described = executor.map(reader.describe, parked_queues)
-        parked = {queue.name: queue.counts for queue in described if queue}
-        described = executor.map(reader.describe, sorted(tagged.difference(parked_queues)))
-        members = {queue.name: queue for queue in described if queue}
+        parked = reader.described(executor, parked_queues)
+        members = reader.described(executor, reader.tagged_queues())
+        for name in parked.keys() & members.keys():
+            # The redrive policies of DLQs lead to it.
+            del members[name]
 
         targets = {name: _name(queue.redrive_target_arn) for name, queue in members.items()}
         sources = _chosen(sources_by_dlq(targets), options.queue)
@@ -113,12 +117,13 @@ def read_fleet(options: StatusOptions, now_seconds: int) -> FleetStatus:
             keys += [figure_key(metric, queue) for queue in main_queues]
         metrics, metrics_read, at_seconds = reader.metrics(keys)
 
+    parked_counts = {name: queue.counts for name, queue in parked.items()}
     counts, new_groups = archive.result()
     figures = {**metrics, **limits.result()}
     if counts:
         # What can be collected decides which command comes next.
-        uncollected = QueueCounts(visible=sum(queue.visible for queue in parked.values()))
-        counts = replace(counts, queue=uncollected)
+        visible = sum(queue.visible for queue in parked_counts.values())
+        counts = replace(counts, queue=QueueCounts(visible=visible))
         for name in members:
             figures[figure_key(PENDING, name)] = counts.pending_sources.get(name, 0)
             figures[figure_key(NEW_GROUPS, name)] = new_groups[name]
@@ -128,11 +133,11 @@ def read_fleet(options: StatusOptions, now_seconds: int) -> FleetStatus:
         queue_tag=reader.tag,
         at=datetime.fromtimestamp(now_seconds, UTC),
         members=len(members),
-        parked=parked,
+        parked=parked_counts,
         sweep=sweep.result(),
         archive=counts,
         queues=ordered(rows),
-        unknown=tuple(sorted(reader.questions.unknown)),
+        unknown=sorted(set(reader.questions.unknown)),
         figures_at=datetime.fromtimestamp(at_seconds, UTC),
         metrics=metrics_read,
     )
@@ -163,12 +168,20 @@ class _Reader:
         self.client = partial(aws_client, region=region)
         self.sqs = self.client("sqs", client_config(_CONCURRENT_CALLS))
 
-    def members(self) -> frozenset[QueueAddress]:
-        """List the queues with the tag. Raises InputError."""
+    def tagged_queues(self) -> Iterator[QueueAddress]:
+        """Yield the queues with the tag. Raises InputError."""
         try:
-            return list_tagged_queues(self.client("resourcegroupstaggingapi"), self.tag)
+            yield from iterate_tagged_queues(self.client("resourcegroupstaggingapi"), self.tag)
         except QueueError as error:
             raise InputError(str(error)) from error
+
+    def described(
+        self, executor: Executor, queues: Iterable[QueueAddress]
+    ) -> dict[str, DescribedQueue]:
+        """Read the attributes of queues while they are listed, by name."""
+        answers = [executor.submit(self.describe, queue) for queue in queues]
+        described = [answer.result() for answer in answers]
+        return {queue.name: queue for queue in described if queue}
 
     def describe(self, queue: QueueAddress) -> DescribedQueue | None:
         """Read the attributes of a queue; None also of one that was deleted."""
@@ -216,10 +229,17 @@ class _Reader:
             return values, 0, at_seconds
 
         client = self.client("cloudwatch")
-        for start in range(0, len(missing), _QUERIES):
-            some_keys = missing[start : start + _QUERIES]
-            read = partial(_read_metrics, client, some_keys, self.now_seconds)
-            values |= self.questions.ask("metrics", read) or {}
+
+        def read(some_keys: Sequence[str]) -> dict[str, int | None]:
+            answer = self.questions.ask(
+                "metrics", _read_metrics, client, some_keys, self.now_seconds
+            )
+            return answer or {}
+
+        pages = [missing[start : start + _QUERIES] for start in range(0, len(missing), _QUERIES)]
+        with ThreadPoolExecutor(thread_name_prefix="metrics") as executor:
+            for figures in executor.map(read, pages):
+                values |= figures
         keep_figures(os.environ, fleet, at_seconds, values)
         return values, len(missing), at_seconds
 
@@ -249,7 +269,9 @@ def _read_metrics(client: Any, keys: Sequence[str], now_seconds: int) -> dict[st
         for result in page["MetricDataResults"]:
             key = keys[int(result["Id"][1:])]
             numbers = list(map(int, result["Values"]))
-            if not key.endswith(OLDEST):
+            if result["StatusCode"] in _UNREAD:
+                values[key] = None
+            elif not key.endswith(OLDEST):
                 values[key] = sum(numbers, values[key] or 0)
             elif numbers and values[key] is None:
                 values[key] = numbers[0]

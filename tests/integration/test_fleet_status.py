@@ -207,6 +207,35 @@ def test_metrics_are_kept_for_a_minute_and_only_missing_ones_are_read(capsys: Ca
 
 
 @pytest.mark.usefixtures("fleet")
+def test_answers_of_several_pages_are_one(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    for queue, replayed in (("orders", 5), ("orders-bulk", 7), ("refunds", 9)):
+        publish("DlqReplay", "Replayed", replayed, service="sqs-dlq-replay", MainQueue=queue)
+    for name in ("_QUERIES", "MAX_READS"):
+        monkeypatch.setattr(f"dlq.stack.fleet.{name}", 3)
+
+    answer = answer_of(capsys)
+
+    assert (calls.count("GetMetricData"), calls.count("BatchGetItem")) == (3, 2)
+    assert rows_of(answer, "replayed", "failed") == {
+        "orders-dlq": (12, 0),
+        "mails-dlq": (0, 0),
+        "refunds-dlq": (9, 0),
+    }
+
+
+@pytest.mark.usefixtures("fleet")
+def test_a_parked_queue_with_the_tag_is_no_dlq(capsys: Capture) -> None:
+    join(client("sqs").get_queue_url(QueueName="parked")["QueueUrl"])
+
+    answer = answer_of(capsys)
+
+    assert (answer["members"], sorted(rows_of(answer))) == (
+        7,
+        ["mails-dlq", "orders-dlq", "refunds-dlq"],
+    )
+
+
+@pytest.mark.usefixtures("fleet")
 @pytest.mark.parametrize("queue", ["orders-dlq", "orders-bulk"])
 def test_one_queue_is_shown_alone_and_costs_only_its_metrics(queue: str, capsys: Capture) -> None:
     answer = answer_of(capsys, "--queue", queue)
@@ -298,8 +327,8 @@ def test_a_queue_that_was_deleted_a_moment_ago_is_skipped(
         sqs.delete_queue(QueueUrl=url)
 
     monkeypatch.setattr(
-        "dlq.stack.fleet.list_tagged_queues",
-        lambda *_: frozenset(
+        "dlq.stack.fleet.iterate_tagged_queues",
+        lambda *_: (
             QueueAddress("123456789012", name)
             for name in ("mails", "mails-dlq", "orders", "orders-dlq")
         ),

@@ -27,7 +27,17 @@ def list_tagged_queues(client: Any, tag: str) -> frozenset[QueueAddress]:  # noq
     Raises:
         QueueError: a page was refused or not answered. A part of the list is never returned.
     """
-    return frozenset(queue for queue, _ in _resources(client, tag))
+    return frozenset(iterate_tagged_queues(client, tag))
+
+
+def iterate_tagged_queues(client: Any, tag: str) -> Iterator[QueueAddress]:  # noqa: ANN401 - boto3's
+    """Yield the queues of ``list_tagged_queues`` as they are listed, for who needs no whole list.
+
+    Raises:
+        QueueError: a page was refused or not answered, maybe after some queues.
+    """
+    for queue, _ in _resources(client, tag):
+        yield queue
 
 
 def read_queue_tags(client: Any) -> Mapping[QueueAddress, str]:  # noqa: ANN401 - boto3's
