@@ -56,7 +56,6 @@ _CONCURRENT_CALLS = 32
 _QUERIES = 500
 """The most that one GetMetricData takes."""
 
-
 _UNREAD = ("Forbidden", "InternalError")
 """States of a metric without an answer."""
 

@@ -72,7 +72,7 @@ def _print(
         names = (region or "", profile or "")
         rows.append((*names, values.stack, values.queues_in_words, archive, status))
     for (region, profile), reason in unread.items():
-        rows.append((region or "", profile or "", "cannot be read", "", "", reason))
+        rows.append((region or "", profile or "", "unread", "", "", reason))
     if not rows:
         print_line("no installation in this account and Region (--region, --profile)")
         return
@@ -85,7 +85,7 @@ def _print(
         if len(given) > 1 or len({row[position] for row in rows}) > 1:
             positions.insert(0, position)
     # The reason of a place that cannot be read is its status.
-    spare = ("main queue",) if unread else ("status", "main queue")
+    spare = ("archive", "main queue") if unread else ("status", "main queue")
     print_table(_at(positions, headings), [_at(positions, row) for row in rows], spare=spare)
     print_line("next: dlq use STACK, or give one of these names as --stack")
 

@@ -756,8 +756,8 @@ def test_stacks_of_several_places_are_listed_though_one_cannot_be_read(
     assert headings.split()[:3] == ["Region", "profile", "stack"]
     assert [row.split()[:3] for row in rows] == [
         [REGION, "second", "replay-stack"],
-        ["eu-west-1", "nosuch", "cannot"],
-        [REGION, "nosuch", "cannot"],
+        ["eu-west-1", "nosuch", "unread"],
+        [REGION, "nosuch", "unread"],
     ]
     assert "profile nosuch: the AWS configuration has no such profile" in rows[1]
     assert hint.startswith("next: dlq use STACK")
