@@ -149,14 +149,14 @@ def resolve_plan(archive: Archive, messages: int, digest: str, *, is_fifo: bool)
         main,
         plan_file=PlanFile(archive),
         plan=plan,
-        queues=Queues(main, is_named=False, dead_letter_queue="dlq"),
+        queues=Queues(main, is_named=False, dead_letter_queues={"main": "dlq"}),
         masks=compile_masks(()),
         probes={},
         why_no_ramp="",
     )
 
     rows = dispositions_of_plan(LocalEngine(), run)
-    resolved = resolve(with_chunks(rows, chunk_count(messages)), None, to_fifo=is_fifo)
+    resolved = resolve(with_chunks(rows, chunk_count(messages)), None)
     del rows
 
     written = write_rows(archive, resolved.dispositions, "dispositions").rows

@@ -18,8 +18,8 @@ from dlq.archive.ledger.message_state import PENDING
 from dlq.archive.ledger.stop import StopCause
 from dlq.archive.messages.message_store import message_files
 from dlq.archive.storage.files import Archive, new_id
-from dlq.aws.clients import require_queue, sqs_client
-from dlq.drain.drain import DrainRequest, DrainSummary, drain
+from dlq.aws.clients import require_queue, require_queue_url, sqs_client
+from dlq.drain.drain import DrainRequest, DrainSummary, drain_each
 from dlq.engine import Engine
 from dlq.errors import BusyError, InputError
 from dlq.explain.analyze import AnalysisRequest, analyze, load_policy
@@ -37,8 +37,8 @@ from dlq.redrive.summary import RedriveSummary
 
 STATUS_FILE = "status.json"
 """Below the archive's root: how many messages were pending at the end of the last run, which ones
-others waited for, and when the last run began that emptied the parked queue. The daily notice reads
-it."""
+others waited for, and when the last run began that emptied the parked queue, or each of several.
+The daily notice reads it."""
 
 NOT_REDRIVEN_BEFORE = "plan_id IS NULL"
 """Condition for messages that no redrive sent before they were parked."""
@@ -54,7 +54,7 @@ _DRAIN_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest(RedriveRequest):
-    """Options of a scheduled run: those of its redrive, and more.
+    """Options of a scheduled run: those of its redrive, and more. It drains each parked queue.
 
     Attributes:
         policy: the file of rules, None to drain and analyze only. With it a destination is needed.
@@ -63,7 +63,7 @@ class RunRequest(RedriveRequest):
         logs, logs_minutes: as for the analysis.
     """
 
-    parked_queue_url: str
+    parked_queue_urls: tuple[str, ...]
     policy: str | None = None
     policy_sha256: str | None = None
     stack: str | None = None
@@ -118,6 +118,7 @@ class RunSummary:
     """The results of all steps.
 
     Attributes:
+        drained: of each parked queue.
         findings: None if the archive has no messages.
         redriven: None without a policy, or if nothing was pending.
         policy_sha256: of the policy, in hex; None without one.
@@ -129,7 +130,7 @@ class RunSummary:
     """
 
     run_id: str
-    drained: DrainSummary
+    drained: tuple[DrainSummary, ...]
     findings: Findings | None
     redriven: RedriveSummary | None
     pending: Pending
@@ -144,7 +145,10 @@ def check_run(request: RunRequest) -> None:
     request.check()
     if request.policy is not None:
         load_policy(None, request.policy, request.policy_sha256)
-    require_queue("--parked-queue-url", request.parked_queue_url, sqs_client)
+    for url in request.parked_queue_urls:
+        require_queue_url("--parked-queue-url", url)
+    if len(request.parked_queue_urls) == 1:
+        require_queue("--parked-queue-url", *request.parked_queue_urls, sqs_client)
 
 
 def run(
@@ -158,7 +162,7 @@ def run(
 ) -> RunSummary:
     """Run all steps. *announce* is that of ``redrive``.
 
-    Of a time budget the drain has half at most, and the redrive what is left after the analysis.
+    Of a time budget the drains have half at most, and the redrive what is left after the analysis.
     If SQS ends the drain early, the archived messages are still analyzed and redriven. If an
     operator or another run redrives or erases at the same time, this run may skip its redrive or
     its analysis: the next run does it. A redrive that is refused costs neither: what waits in the
@@ -181,8 +185,9 @@ def run(
     budget_seconds = request.time_budget_seconds
     if budget_seconds is not None:
         budget_seconds *= _DRAIN_SHARE
-    draining = DrainRequest(request.parked_queue_url, time_budget_seconds=budget_seconds)
-    drained = drain(engine, archive, draining, progress=progress)
+    urls = request.parked_queue_urls
+    draining = DrainRequest(urls[0], time_budget_seconds=budget_seconds)
+    drained = drain_each(engine, archive, urls, draining, progress=progress)
 
     findings, postponed = _analyze(engine, archive, request, policy, progress)
 
@@ -199,7 +204,8 @@ def run(
 
     # A broken file costs the alarm an age that is too high until a run empties the queue.
     drained_at = _status(archive).get("drained_at")
-    if _has_emptied(drained, budget_seconds):
+    share_seconds = None if budget_seconds is None else budget_seconds / len(urls)
+    if all(_has_emptied(summary, share_seconds) for summary in drained):
         drained_at = timestamp(started)
     return RunSummary(
         run_id=run_id,

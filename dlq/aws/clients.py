@@ -114,6 +114,11 @@ def _client_beside(queue_url: str, service: str, config: Config) -> Any:  # noqa
     return aws_client(service, config, region_of(queue_url, aws_session().region_name))
 
 
+def tagging_client(queue_url: str) -> Any:  # noqa: ANN401 - boto3's
+    """Make a client of the Resource Groups Tagging API in the Region of a queue."""
+    return _client_beside(queue_url, "resourcegroupstaggingapi", Config())
+
+
 def breaker_table(failure_table: str, queue_url: str) -> DynamoDbBreaker:
     """Return the circuit breaker of a queue."""
     client = _client_beside(queue_url, "dynamodb", table_client_config())

@@ -69,6 +69,15 @@ def positive_number(text: str) -> float:
 _SHARED: Mapping[str, dict[str, Any]] = {
     "group_id": {"metavar": "GROUP", "help": "id of a group, or its beginning: g-53cb"},
     "--parked-queue-url": {"metavar": "URL", "help": "the parked queue"},
+    "--queue-tag": {
+        "metavar": "VALUE",
+        "help": "in place of --main-queue-url: each message goes to its own source queue, if that "
+        "and its DLQ have the tag dlq-replay=VALUE",
+    },
+    "--sweep-function-arn": {
+        "metavar": "ARN",
+        "help": "for a ramp with --queue-tag: the function that reads all DLQs by schedule",
+    },
     "--main-queue-url": {
         "metavar": "URL",
         "help": "the main queue: gets the messages that came from it and those that name no queue",
@@ -160,6 +169,24 @@ _SHARED: Mapping[str, dict[str, Any]] = {
         "help": "act; without this option the run is a dry run, which sends and erases nothing",
     },
 }
+
+
+def add_parked_queues(
+    parser: "argparse._ActionsContainer",
+    help_text: str = "a parked queue; may be repeated",
+    *,
+    required: bool = False,
+) -> None:
+    """Add ``--parked-queue-url`` of verbs that take several; its value is ``parked_queue_urls``."""
+    parser.add_argument(
+        "--parked-queue-url",
+        dest="parked_queue_urls",
+        action="append",
+        default=[],
+        required=required,
+        metavar="URL",
+        help=help_text,
+    )
 
 
 def add_shared(parser: "argparse._ActionsContainer", *names: str, **changes: Any) -> None:  # noqa: ANN401 - argparse's

@@ -386,7 +386,8 @@ def _words_of_stack(
     from dlq.stack.outputs import read_stack, stack_options
 
     given = {argument.partition("=")[0] for argument in words}
-    lacking = [option for option in stack_options(load(name)) if option not in given]
+    options = stack_options(load(name))
+    lacking = [option for option in options if option not in given]
     if not lacking:
         return []
 
@@ -408,6 +409,9 @@ def _words_of_stack(
         value = values[option.removeprefix("--").replace("-", "_")]
         if value:
             stack_words += [option, value]
+    if "--parked-queue-url" in lacking and options["--parked-queue-url"]:
+        fifo_url = stack_outputs.fifo_parked_queue_url
+        stack_words += ["--parked-queue-url", fifo_url] if fifo_url else []
     return stack_words
 
 

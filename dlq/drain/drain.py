@@ -3,7 +3,7 @@
 import secrets
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
@@ -29,7 +29,7 @@ from dlq.aws.clients import (
 )
 from dlq.drain.drain_task import DrainCounts, DrainRules, DrainTask
 from dlq.engine import STOPPED, Engine, Work
-from dlq.errors import ArchiveError
+from dlq.errors import ArchiveError, InputError
 from dlq.progress import Progress, ProgressLine, silent
 from dlq_replay.aws.sqs import SqsQueue
 
@@ -54,6 +54,9 @@ _COUNT_TYPES: dict[str, pa.DataType] = {
 }
 _COUNTS = pa.schema(_COUNT_TYPES)
 """The row that a task yields: its ``DrainCounts``."""
+
+_NUMBERS = ("received", "archived", "deleted", "not_deleted", "unreadable", "tests")
+"""The columns of ``_COUNTS`` that are added up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +151,49 @@ def drain(
     return _summary(drain_id, archive, seconds, counts, queue_counts(queue))
 
 
+def drain_each(
+    engine: Engine,
+    archive: Archive,
+    urls: Sequence[str],
+    request: DrainRequest,
+    *,
+    make_client: ClientFactory = sqs_client,
+    progress: Progress = silent,
+) -> tuple[DrainSummary, ...]:
+    """Drain one queue after the other, as the *request* says for each.
+
+    The limit is that of all together, and each queue has an equal share of the time budget. Of
+    several queues one that cannot be used as given does not keep the others from being drained: its
+    summary says so in ``stopped_by``.
+
+    Raises:
+        InputError: there is only one queue, and it cannot be used as given. Nothing was received.
+        ArchiveError: the archive cannot be used.
+    """
+    summaries: list[DrainSummary] = []
+    share_seconds = request.time_budget_seconds
+    if share_seconds is not None:
+        share_seconds /= len(urls)
+    left = request.limit
+    for url in urls:
+        if left == 0:
+            break
+        wanted = replace(
+            request, parked_queue_url=url, limit=left, time_budget_seconds=share_seconds
+        )
+        try:
+            summary = drain(engine, archive, wanted, make_client=make_client, progress=progress)
+        except InputError as error:
+            if len(urls) == 1:
+                raise
+            stopped = {"faults": [], "stopped_by": str(error), **dict.fromkeys(_NUMBERS, 0)}
+            summary = _summary("", archive, 0, [stopped], None)
+        summaries.append(summary)
+        if left is not None:
+            left = max(0, left - summary.received)
+    return tuple(summaries)
+
+
 def _summary(
     drain_id: str,
     archive: Archive,
@@ -163,7 +209,7 @@ def _summary(
         faults += counts["faults"]
         if counts["stopped_by"]:
             causes.add(counts["stopped_by"])
-        for name in ("received", "archived", "deleted", "not_deleted", "unreadable", "tests"):
+        for name in _NUMBERS:
             totals[name] += counts[name]
 
     return DrainSummary(

@@ -10,12 +10,17 @@ import pyarrow.compute as pc
 
 from dlq.archive.ledger.disposition import Disposition
 from dlq.archive.messages.message_store import combined
+from dlq_replay.wire.addresses import QueueAddress
 
 Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 PARKED_QUEUE = "parked_queue"
 """Account and name of the parked queue that a message was drained from, such as ``1234/parked``."""
+
+SOURCE = "source"
+"""In a fleet the name of the queue that a message came from first, null if that is not known; else
+empty. In a fleet queues that have nothing to do with each other share a parked queue."""
 
 DESTINATION = "destination"
 """URL of the queue that a message goes to; null if it must not be sent."""
@@ -112,6 +117,13 @@ def texts_of(column: Any) -> list[str]:  # noqa: ANN401 - an Arrow column
 def arrow(values: npt.NDArray[Any], mask: Mask | None = None) -> Any:  # noqa: ANN401 - Arrow's
     """Return an array as an Arrow array; null where *mask* is true."""
     return pa.array(values, mask=mask)
+
+
+def go_to_fifo(rows: pa.Table) -> Mask:
+    """Return for each row whether it goes to a FIFO queue; one that must not be sent does not."""
+    urls = rows[DESTINATION].cast(pa.string()).unique().drop_null()
+    fifo_urls = [url for url in texts_of(urls) if QueueAddress.from_url(url).is_fifo]
+    return values_among(rows[DESTINATION], fifo_urls)
 
 
 def in_order_of(keys: Mapping[str, Any]) -> Numbers:

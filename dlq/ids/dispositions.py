@@ -20,6 +20,7 @@ from dlq.ids.columns import (
     Mask,
     code_of,
     flags,
+    go_to_fifo,
     values_among,
     with_column,
     with_disposition_codes,
@@ -42,7 +43,6 @@ def with_dispositions(
     rows: pa.Table,
     actions: Mapping[str, str] | None,
     *,
-    to_fifo: bool,
     unconfirmed: str,
     requires_room: bool = False,
     halted: Collection[str] = (),
@@ -54,7 +54,6 @@ def with_dispositions(
     Args:
         rows: the whole plan, with ``RULE_COLUMNS``.
         actions: by group id; other groups are left. None sends every group.
-        to_fifo: a FIFO destination takes no message without a message group.
         unconfirmed: see ``SendRequest``. A discard settles an unconfirmed message in any case.
         requires_room: whether a message that cannot carry its plan's id is left.
         halted: ids of groups of which nothing is sent until a person decides again.
@@ -65,13 +64,14 @@ def with_dispositions(
     is_unconfirmed = values_among(rows[STATE], ["unconfirmed"])
     has_group = flags(pc.is_valid(rows["message_group_id"]))
     has_fault = flags(pc.is_valid(rows[EDIT_FAULT]))
+    is_of_another_source = values_among(rows[BLOCKER], [Disposition.NOT_SELECTED])
 
     rules: list[tuple[Disposition, Mask]] = [
         (Disposition.SENT_BEFORE, values_among(rows[STATE], ["sent"])),
         (Disposition.DISCARDED_BEFORE, values_among(rows[STATE], ["discarded"])),
         (Disposition.RESTORED_BEFORE, values_among(rows[STATE], ["restored"])),
         (Disposition.LEAVE, ~is_acted_on),
-        (Disposition.NOT_SELECTED, ~flags(rows[SELECTED])),
+        (Disposition.NOT_SELECTED, ~flags(rows[SELECTED]) | is_of_another_source),
     ]
     for blocker in _BLOCKERS:
         rules.append((blocker, values_among(rows[BLOCKER], [blocker])))
@@ -79,7 +79,8 @@ def with_dispositions(
         (Disposition.IN_PROGRESS, values_among(rows[STATE], ["in_progress"])),
         (Disposition.DISCARD, is_discarded),
         (Disposition.UNCONFIRMED, is_unconfirmed & (unconfirmed != "send")),
-        (Disposition.NO_GROUP, ~has_group & to_fifo),
+        # A FIFO queue takes no message without a message group.
+        (Disposition.NO_GROUP, ~has_group & go_to_fifo(rows)),
         (Disposition.EDIT_FAILED, has_fault),
         (Disposition.NO_ROOM, ~flags(rows[HAS_ROOM]) & requires_room),
         (Disposition.HALTED, values_among(group_ids, halted)),

@@ -20,15 +20,13 @@ from dlq.ids.columns import (
 )
 
 
-def limited(rows: pa.Table, limit: int, *, to_fifo: bool) -> pa.Table:
+def limited(rows: pa.Table, limit: int) -> pa.Table:
     """Mark the messages over the *limit*: the first ones by ``POSITION`` are acted on.
 
-    On FIFO the limit takes whole message groups, in the order of their first messages. A group of
-    more than *limit* messages is left; groups behind it may go. Elsewhere each message is a group.
+    It takes whole message groups, in the order of their first messages. A group of more than
+    *limit* messages is left; groups behind it may go. A message without a group is one by itself.
     """
-    keys: Any = rows["message_id"]
-    if to_fifo:
-        keys = pc.coalesce(rows["message_group_id"].cast(pa.string()), keys)
+    keys: Any = pc.coalesce(rows["message_group_id"].cast(pa.string()), rows["message_id"])
 
     work = np.flatnonzero(have_disposition(rows, WORK))
     groups = numbered_values(keys)[work]

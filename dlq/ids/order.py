@@ -3,9 +3,10 @@
 Within one parked queue and one message group, messages go in the order in which SQS received them.
 So a message that stays keeps those behind it, and a condition takes a group as a whole or not at
 all. Messages without a message group have no order. A *lane* is one message group of one parked
-queue.
+queue, and in a fleet of one source.
 """
 
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 from zlib import crc32
@@ -21,6 +22,7 @@ from dlq.archive.messages.message_store import combined
 from dlq.ids.columns import (
     DETAIL,
     PARKED_QUEUE,
+    SOURCE,
     Mask,
     Numbers,
     arrow,
@@ -34,7 +36,8 @@ from dlq.ids.columns import (
     with_disposition_codes,
 )
 
-_LANE_COLUMNS = (*ORDER_COLUMNS, PARKED_QUEUE)
+_QUEUES = (PARKED_QUEUE, SOURCE)
+_LANE_COLUMNS = (*ORDER_COLUMNS, *_QUEUES)
 _PASSES = [disposition for disposition in Disposition if not disposition.blocks_group]
 _WITHOUT_ORDER = "without-order"
 """The unit of messages without a message group."""
@@ -43,11 +46,16 @@ _NO_LANE = -1
 _BEFORE_ALL_TIMES = -(2**63)
 
 
-def lanes_of(rows: pa.Table) -> Numbers:
-    """Number the lanes from 0; -1 for messages without a message group."""
+def lanes_of(rows: pa.Table, queues: Sequence[str] = _QUEUES) -> Numbers:
+    """Number the lanes from 0; -1 for messages without a message group.
+
+    *queues* are the columns that make a lane with the message group.
+    """
     groups = numbered_values(rows["message_group_id"])
-    queues = numbered_values(rows[PARKED_QUEUE]) + 1  # A queue that is not recorded is 0.
-    lanes = queues * (groups.max(initial=0) + 1) + groups
+    lanes = groups
+    for name in queues:
+        numbers = numbered_values(rows[name]) + 1  # A queue that is not recorded is 0.
+        lanes = numbers * (lanes.max(initial=0) + 1) + lanes
     return np.where(groups < 0, _NO_LANE, lanes)
 
 
@@ -79,8 +87,9 @@ def with_waiting(rows: pa.Table, elsewhere: pa.Table | None = None) -> pa.Table:
     """Mark a message as waiting if an earlier message of its lane stays.
 
     A message stays if it is neither sent nor discarded nor restored, now or before: one that the
-    plan leaves, one that cannot be sent, one of another plan. ``DETAIL`` of a waiting message is
-    the id of the first message that stays in its lane.
+    plan leaves, one that cannot be sent, one of another plan. One whose source is not known may be
+    of each lane of its message group. ``DETAIL`` of a waiting message is the id of the first
+    message that stays in its lane.
 
     ==  =============  ============  ===========================
     id  message group  disposition   result
@@ -97,8 +106,8 @@ def with_waiting(rows: pa.Table, elsewhere: pa.Table | None = None) -> pa.Table:
 
     Args:
         rows: the plan's messages with their dispositions, in any order.
-        elsewhere: ``ORDER_COLUMNS`` and ``PARKED_QUEUE`` of the archive's other pending messages;
-            None if there is none. They stay.
+        elsewhere: ``ORDER_COLUMNS``, ``PARKED_QUEUE`` and ``SOURCE`` of the archive's other pending
+            messages; None if there is none. They stay.
     """
     all_rows = _order_columns(rows)
     stays = ~have_disposition(rows, _PASSES)
@@ -106,7 +115,13 @@ def with_waiting(rows: pa.Table, elsewhere: pa.Table | None = None) -> pa.Table:
         all_rows = pa.concat_tables([all_rows, _order_columns(elsewhere)]).unify_dictionaries()
         stays = np.concatenate([stays, np.ones(elsewhere.num_rows, dtype=np.bool_)])
 
-    blockers = _first_that_stays_before(all_rows, stays)[: rows.num_rows]
+    blockers = _first_that_stays_before(all_rows, lanes_of(all_rows), stays)
+    unknown_stays = stays & flags(pc.is_null(all_rows[SOURCE]))
+    if unknown_stays.any():
+        groups = lanes_of(all_rows, [PARKED_QUEUE])
+        unknown = _first_that_stays_before(all_rows, groups, unknown_stays)
+        blockers = np.where(blockers >= 0, blockers, unknown)
+    blockers = blockers[: rows.num_rows]
     is_blocked = blockers >= 0
     waits = is_blocked & have_disposition(rows, [Disposition.SEND])
 
@@ -121,10 +136,12 @@ def with_waiting(rows: pa.Table, elsewhere: pa.Table | None = None) -> pa.Table:
 def _order_columns(rows: pa.Table) -> pa.Table:
     """Return the columns that decide the order, of the same types for all rows."""
     columns = rows.select(list(_LANE_COLUMNS))
-    return with_column(columns, PARKED_QUEUE, columns[PARKED_QUEUE].cast(pa.string()))
+    for name in _QUEUES:
+        columns = with_column(columns, name, columns[name].cast(pa.string()))
+    return columns
 
 
-def _first_that_stays_before(rows: pa.Table, stays: Mask) -> Numbers:
+def _first_that_stays_before(rows: pa.Table, lanes: Numbers, stays: Mask) -> Numbers:
     """Return for each row the number of the first row of its lane that stays, if it is earlier.
 
     -1 if no earlier row of the lane stays. Example of one lane, already in its order:
@@ -135,7 +152,6 @@ def _first_that_stays_before(rows: pa.Table, stays: Mask) -> Numbers:
     result  -1  -1   -1   2    2
     ======  ==  ==  ===  ==  ===
     """
-    lanes = lanes_of(rows)
     order = in_order_of_arrival(rows, lanes)
     blockers = np.full(rows.num_rows, -1, dtype=np.int64)
     if not len(order):
@@ -163,13 +179,18 @@ def runs_of(numbers: Numbers) -> tuple[Numbers, Numbers]:
     return starts, lengths.astype(np.int64)
 
 
-def keep_groups_whole(rows: pa.Table) -> pa.Table:
-    """Leave the message groups of which a run's condition selects only a part."""
-    groups = numbered_values(rows["message_group_id"])
-    is_left_out = have_disposition(rows, [Disposition.NOT_SELECTED])
-    split_groups = np.unique(groups[is_left_out & (groups >= 0)])
+def has_order(rows: pa.Table) -> bool:
+    """Return whether any of these messages must stay behind another one."""
+    return bool(flags(pc.is_valid(rows["message_group_id"])).any())
 
-    is_part = np.isin(groups, split_groups) & have_disposition(rows, WORK)
+
+def keep_groups_whole(rows: pa.Table) -> pa.Table:
+    """Leave the lanes of which a run's condition selects only a part."""
+    lanes = lanes_of(rows)
+    is_left_out = have_disposition(rows, [Disposition.NOT_SELECTED])
+    split_lanes = np.unique(lanes[is_left_out & (lanes >= 0)])
+
+    is_part = np.isin(lanes, split_lanes) & have_disposition(rows, WORK)
     codes = disposition_codes(rows)
     codes[is_part] = code_of(Disposition.SPLIT_GROUP)
     return with_disposition_codes(rows, codes)

@@ -20,12 +20,13 @@ _OURS_BYTES = CONTEXT_MAX_BYTES + 64
 """More than the largest size of names, types and values of our two attributes."""
 
 
-def with_room(rows: pa.Table, max_message_bytes: int) -> pa.Table:
+def with_room(rows: pa.Table, max_message_bytes: int | Numbers) -> pa.Table:
     """Replace ``ROOM_COLUMNS`` by ``HAS_ROOM`` and ``SIZE_BYTES``.
 
-    A copy has at most ten attributes and *max_message_bytes* bytes, ours included. Attributes of
-    ours that the message has already are replaced, so they do not count. A message without any
-    attribute has room for two; one without a known size counts as one with room.
+    A copy has at most ten attributes and *max_message_bytes* bytes, ours included; that is one
+    number, or one for each row. Attributes of ours that the message has already are replaced, so
+    they do not count. A message without any attribute has room for two; one without a known size
+    counts as one with room.
     """
     attributes: Any = combined(rows["attributes"])
     numbers, sizes_bytes = _own_attributes(attributes)

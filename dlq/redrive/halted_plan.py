@@ -54,7 +54,7 @@ def halted_summary(run: RedriveRun) -> RedriveSummary | None:
     return RedriveSummary(
         plan_id=plan.plan_id,
         run_id="",
-        destinations={run.destination: 0},
+        destinations={run.destination: 0} if run.destination else {},
         groups=tuple(outcomes),
         problems=(),
         notes=tuple(notes),

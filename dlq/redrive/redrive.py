@@ -79,7 +79,9 @@ def redrive(
     with run.locked(progress) as lock:
         with progress("resolving each message", str):
             resolved = resolved_plan(engine, run)
-        notes = [*resolved.notes, *_halted_notes(resolved, memory)]
+        notes = [*run.queue_notes, *resolved.notes, *_halted_notes(resolved, memory)]
+        if run.request.queue is not None:
+            notes.append(f"only messages of queue {run.request.queue} count in this run")
         if not run.request.execute:
             summary = _dry_run(engine, run, resolved)
             return replace(summary, notes=(*notes, *summary.notes))

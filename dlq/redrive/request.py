@@ -7,6 +7,7 @@ from dlq.aws.actor import require_reason
 from dlq.errors import InputError
 from dlq.plan.plan import Plan
 from dlq.redrive.sending.rate_limiter import LEAST_RATE
+from dlq_replay.wire.addresses import is_queue_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +51,12 @@ class RedriveRequest(SendRequest):
 
     Attributes:
         to_queue_url: the destination of all messages that are not known to be foreign; None for
-            each message's own source queue, as far as that is *main_queue_url*.
+            each message's own source queue, as far as that is *main_queue_url*, or has the tag.
+        queue_tag: value of the tag of a fleet's queues, in place of *main_queue_url*.
+        parked_queue_urls: the run acts on messages of these parked queues; none if the archive has
+            messages of one alone.
+        queue: name of the source queue whose messages alone are redriven; None for all.
+        sweep_function_arn: the function that reads a fleet's dead-letter queues by schedule.
         requires_room: leave messages that have no room for the plan's id.
         has_samples: whether the dry run previews edits on (masked, shortened) messages.
         ramp: whether to send in steps; None to do so where a failure table is named.
@@ -64,7 +70,9 @@ class RedriveRequest(SendRequest):
     plan: str | None = None
     to_queue_url: str | None = None
     main_queue_url: str | None = None
-    parked_queue_url: str | None = None
+    queue_tag: str | None = None
+    parked_queue_urls: tuple[str, ...] = ()
+    queue: str | None = None
     include_foreign: bool = False
     allow_reordering: bool = False
     requires_room: bool = False
@@ -73,6 +81,7 @@ class RedriveRequest(SendRequest):
     ramp: bool | None = None
     allow_returns: str | None = None
     function_arn: str | None = None
+    sweep_function_arn: str | None = None
     minute_seconds: float = 60
     group: str | None = None
     time_budget_seconds: float | None = None
@@ -82,11 +91,17 @@ class RedriveRequest(SendRequest):
 
     def check(self) -> None:
         """Raise InputError where the arguments do not go together."""
-        if not self.to_queue_url and not self.main_queue_url:
+        if self.queue_tag and self.main_queue_url:
+            raise InputError("--queue-tag and --main-queue-url exclude each other")
+        if self.is_fleet and not self.parked_queue_urls:
+            raise InputError("--queue-tag needs --parked-queue-url: whose messages go, and where")
+        if not self.is_fleet and not self.destination:
             raise InputError(
-                "no destination: give --main-queue-url, the queue that the messages came from, or "
-                "--to-queue-url for another one"
+                "no destination: give --main-queue-url, the queue that the messages came from, "
+                "--queue-tag, the tag of all such queues, or --to-queue-url for another one"
             )
+        if self.queue is not None and not is_queue_name(self.queue):
+            raise InputError(f"--queue {self.queue}: must be the name of a queue")
         if self.include_foreign and not self.to_queue_url:
             raise InputError("--include-foreign needs --to-queue-url: where those messages go")
         if self.watches and not self.failure_table:
@@ -104,8 +119,18 @@ class RedriveRequest(SendRequest):
 
     @property
     def destination(self) -> str:
-        """The URL of the queue that messages go to."""
+        """The URL of the queue that messages go to; empty where they go to those with a tag."""
         return self.to_queue_url or self.main_queue_url or ""
+
+    @property
+    def is_fleet(self) -> bool:
+        """True if each message goes to its own source, which must have the tag."""
+        return bool(self.queue_tag) and not self.destination
+
+    @property
+    def queue_in_region(self) -> str:
+        """The URL of a queue in the Region of all queues of the run."""
+        return self.destination or self.parked_queue_urls[0]
 
     @property
     def goes_at_once(self) -> bool:
@@ -121,10 +146,17 @@ class RestoreRequest(SendRequest):
     """The messages that are sent, and where to.
 
     Attributes:
-        include_foreign: also messages that were drained from another parked queue.
+        parked_queue_urls: at least one; each message goes to the one that it was drained from.
+        include_foreign: also messages that were drained from another parked queue, to the only one.
         include_discarded: also what was discarded, which is how a discard is undone.
     """
 
-    parked_queue_url: str
+    parked_queue_urls: tuple[str, ...]
     include_foreign: bool = False
     include_discarded: bool = False
+
+    def check(self) -> None:
+        """Raise InputError where the arguments do not go together."""
+        if self.include_foreign and len(self.parked_queue_urls) > 1:
+            raise InputError("--include-foreign needs a single --parked-queue-url: where they go")
+        SendRequest.check(self)

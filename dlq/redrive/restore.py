@@ -1,6 +1,6 @@
-"""The verb ``restore``: archived messages go to the parked queue again, as they were.
+"""The verb ``restore``: archived messages go to their parked queue again, as they were.
 
-The same claims and the same ledger as a redrive, under a plan id of the queue's own, so that a
+The same claims and the same ledger as a redrive, under a plan id of the queues' own, so that a
 repeat restores nothing twice. A restored message counts as decided: it is in the parked queue
 again, and comes back with the next drain under another id.
 """
@@ -30,10 +30,9 @@ from dlq.redrive.resolving.resolve import read_rows, require_memory_for, resolve
 from dlq.redrive.run_record import begin_run, end_run
 from dlq.redrive.send_run import SendRun
 from dlq.redrive.sending.stop_signals import Deadline
-from dlq.redrive.summary import RedriveSummary
-from dlq.redrive.totals import summarize
+from dlq.redrive.summary import RedriveSummary, Sent
+from dlq.redrive.totals import first_stop, not_reached, summarize
 from dlq.sql.allowed import check_sql
-from dlq_replay.wire.addresses import QueueAddress
 
 
 def restore(
@@ -50,16 +49,16 @@ def restore(
         ArchiveError: the archive cannot be used. Nothing was sent.
     """
     check_restore(archive, request)
-    url = request.parked_queue_url
-    is_fifo = QueueAddress.from_url(url).is_fifo
+    urls = request.parked_queue_urls
     messages = sum(rows_named(path) or 0 for path in archive.list(MESSAGES))
-    run = SendRun(archive, request, f"restore-{sha256(url.encode()).hexdigest()[:12]}", url)
+    digest = sha256("\n".join(sorted(urls)).encode()).hexdigest()
+    run = SendRun(archive, request, f"restore-{digest[:12]}", urls[0])
     with run.locked(progress) as lock:
         require_memory_for(engine, messages)
         with progress("resolving each message", str):
-            dispositions = _dispositions(engine, archive, request, messages, to_fifo=is_fifo)
+            dispositions = _dispositions(engine, archive, request, messages)
             in_chunks = with_chunks(dispositions, chunk_count(messages))
-            resolved = resolve(in_chunks, request.limit, to_fifo=is_fifo)
+            resolved = resolve(in_chunks, request.limit)
 
         # Each drain is a group of the summary, as if a plan said to send all of it.
         drain_ids = sorted({tally.group_id for tally in resolved.planned})
@@ -76,9 +75,17 @@ def restore(
             progress=progress,
             deadline=Deadline(),
         )
-        context = runner.context(url)
-        sent = runner.execute(runner.written, resolved.planned, context, "restore")
-        return end_run(runner, groups, resolved, {url: sent})
+        sent: dict[str, Sent] = {}
+        for number, url in enumerate(urls):
+            work = resolved.work.get(url, ())
+            stop = first_stop(sent.values())
+            if stop and not stop.cause.stops_one_destination:
+                sent[url] = Sent(tuple(not_reached(work)))
+            else:
+                # Each sends chunks of its own.
+                stage = f"restore-{number}" if number else "restore"
+                sent[url] = runner.execute(runner.written, work, runner.context(url), stage)
+        return end_run(runner, groups, resolved, sent)
 
 
 def check_restore(archive: Archive, request: RestoreRequest) -> None:
@@ -86,24 +93,24 @@ def check_restore(archive: Archive, request: RestoreRequest) -> None:
     request.check()
     check_sql(request.where, READ_COLUMNS)
     require_drains(archive)
-    require_queue("--parked-queue-url", request.parked_queue_url, sqs_client)
+    for url in request.parked_queue_urls:
+        require_queue("--parked-queue-url", url, sqs_client)
 
 
 def _dispositions(
-    engine: Engine, archive: Archive, request: RestoreRequest, messages: int, *, to_fifo: bool
+    engine: Engine, archive: Archive, request: RestoreRequest, messages: int
 ) -> pa.Table:
-    # The parked queue takes messages of every source, but only those that were in it.
-    queues = Queues(
-        request.parked_queue_url,
-        None if request.include_foreign else request.parked_queue_url,
-        includes_foreign=True,
-    )
+    # A parked queue takes messages of every source, but only those that were in it.
+    urls = request.parked_queue_urls
+    queues = Queues(destination=None, parked=urls, includes_foreign=True)
+    if request.include_foreign:
+        queues = Queues(destination=urls[0], includes_foreign=True)
     first_rows = first_rows_of(archive, require_drains(archive))
     rows = read_rows(archive, first_rows.select(["message_id", FILE]), queues)
     rows = with_selection(engine, archive, rows, request.where)
     rows = rows.append_column("group_id", drains_of(rows).dictionary_encode())
     rows = with_column(rows, EDIT_FAULT, pa.nulls(rows.num_rows, pa.string()))
-    rows = with_positions(rows, in_order_units(messages) if to_fifo else None)
+    rows = with_positions(rows, in_order_units(messages))
 
     states = strongest(claimed_table(archive), "message_id")
     if request.include_discarded:
@@ -111,10 +118,8 @@ def _dispositions(
         states = states.filter(pa.array(~is_discarded))
 
     dispositions = with_dispositions(
-        with_states(rows, states), None, to_fifo=to_fifo, unconfirmed=request.unconfirmed
+        with_states(rows, states), None, unconfirmed=request.unconfirmed
     )
-    if not to_fifo:
-        return dispositions
     if request.where is not None:
         dispositions = keep_groups_whole(dispositions)
     return with_waiting(dispositions)

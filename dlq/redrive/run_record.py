@@ -47,7 +47,7 @@ def begin_run(
     """
     if engine.holds_rows:
         require_memory_to_send(resolved.work_bytes, available_bytes(engine.reserved_bytes))
-    region = region_of(run.destination, "us-east-1")
+    region = region_of(next(iter(resolved.work), run.destination), "us-east-1")
     record = RunRecord(
         run_id=run.run_id,
         plan_id=run.plan_id,

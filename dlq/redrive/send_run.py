@@ -4,9 +4,10 @@ Everything that a person may have mistyped is found when a run is prepared, befo
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any
 
 from dlq.archive.ledger.claims import require_unsealed, run_folder
 from dlq.archive.ledger.open_set import has_unknown_sends
@@ -14,7 +15,7 @@ from dlq.archive.lock import ArchiveLock, LockClock, LockHolder, LockUse, archiv
 from dlq.archive.messages.dead_letter_schema import READ_COLUMNS
 from dlq.archive.storage.files import Archive, new_id
 from dlq.aws.actor import actor, text_of
-from dlq.aws.clients import ClientFactory, sqs_client
+from dlq.aws.clients import ClientFactory, sqs_client, tagging_client
 from dlq.errors import InputError
 from dlq.explain.signature.mask import Masks, compile_masks
 from dlq.ids.origins import Queues
@@ -25,8 +26,9 @@ from dlq.progress import Progress, silent
 from dlq.redrive.ramping.readings import ReturnsProbe, find_probes
 from dlq.redrive.request import RedriveRequest, SendRequest
 from dlq.redrive.resolving.editor import Editor
-from dlq.redrive.resolving.queues import find_queues
+from dlq.redrive.resolving.queues import find_members, find_queues, named_sources
 from dlq.sql.allowed import check_sql
+from dlq_replay.rules.policy import MAX_MESSAGE_BYTES
 
 _CLOCK = LockClock()
 _LOOKS_A_WAIT = 60
@@ -39,7 +41,8 @@ class SendRun:
 
     Attributes:
         plan_id: whose ledger it writes; a restore has an id of its parked queue.
-        destination: URL of the queue of all messages that have no other source queue.
+        destination: URL of the queue of all messages that have no other source queue; empty if
+            there is none.
         editor: makes messages of rows.
         policy_sha256: of the policy that filled in the plan's actions, in hex; None without one.
     """
@@ -58,6 +61,10 @@ class SendRun:
     def folder(self) -> str:
         """Where the archive has what this run records."""
         return run_folder(self.plan_id, self.run_id)
+
+    def editor_for(self, destination: str) -> Editor:  # noqa: ARG002 - for other runs
+        """Return what makes the messages that go to *destination*."""
+        return self.editor
 
     @contextmanager
     def locked(
@@ -95,6 +102,7 @@ class RedriveRun(SendRun):
 
     Attributes:
         plan: only the group of the request, if that names one.
+        queue_notes: what the operator should know of the queues, a sentence each.
         probes, why_no_ramp: see ``find_probes``.
     """
 
@@ -106,6 +114,12 @@ class RedriveRun(SendRun):
     masks: Masks
     probes: Mapping[str, ReturnsProbe]
     why_no_ramp: str
+    queue_notes: Sequence[str] = ()
+
+    def editor_for(self, destination: str) -> Editor:
+        """Return what makes the messages that go to *destination*, small enough on all its way."""
+        most_bytes = self.queues.max_message_bytes.get(destination, MAX_MESSAGE_BYTES)
+        return replace(self.editor, max_message_bytes=most_bytes)
 
 
 def prepare(
@@ -113,10 +127,12 @@ def prepare(
     request: RedriveRequest,
     make_client: ClientFactory = sqs_client,
     sql_check: SqlCheck | None = None,
+    make_tagging: Callable[[str], Any] = tagging_client,
 ) -> RedriveRun:
     """Check the request, read the plan, find the queues, in the order of what that costs.
 
     *sql_check* checks the SQL of the plan's edits; by default without an engine, see ``check_sql``.
+    *make_tagging* is for ``find_members``.
 
     Raises:
         InputError: something does not fit; the plan's faults are all named. Nothing was sent.
@@ -133,14 +149,21 @@ def prepare(
     require_unsealed(archive, plan.plan_id)
     request.check_decisions(plan)
 
-    queues, destinations = find_queues(request, make_client)
+    queue_notes: list[str] = []
+    if request.is_fleet:
+        names = named_sources(archive, plan)
+        queues, destinations, queue_notes = find_members(request, names, make_client, make_tagging)
+    else:
+        queues, destinations = find_queues(request, make_client)
     probes, why_no_ramp = find_probes(request, destinations, make_client)
+    sizes = queues.max_message_bytes.values()
     return RedriveRun(
         archive,
         request,
         plan.plan_id,
         request.destination,
-        editor=Editor(plan.edits, plan.plan_id, queues.max_message_bytes),
+        # Only an edit may be refused for the smallest queue of all.
+        editor=Editor(plan.edits, plan.plan_id, min(sizes, default=MAX_MESSAGE_BYTES)),
         policy_sha256=plan.snapshot.policy_sha256,
         plan_file=plan_file,
         plan=plan,
@@ -148,6 +171,7 @@ def prepare(
         masks=masks,
         probes=probes,
         why_no_ramp=why_no_ramp,
+        queue_notes=queue_notes,
     )
 
 

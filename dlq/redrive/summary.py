@@ -48,7 +48,8 @@ class RedriveSummary:
 
     Attributes:
         run_id: empty for a dry run.
-        destinations: how many messages were sent to each queue, or would be, by its URL.
+        destinations: how many messages were sent to each queue, or would be, by its URL; empty if
+            nothing has a destination.
         groups: every group of the plan, in its order.
         problems: why messages that the plan wants settled were not, over all groups.
         stopped_by: why the run ended early, None where it did not.
@@ -73,7 +74,10 @@ class RedriveSummary:
 
     @property
     def destination(self) -> str:
-        """The queues, for people: one URL, or each URL with its number of messages."""
+        """The queues, for people: one URL, or each URL with its number of messages.
+
+        It is empty if nothing has a destination.
+        """
         if len(self.destinations) == 1:
             return next(iter(self.destinations))
         return ", ".join(f"{url} ({count:,})" for url, count in self.destinations.items())

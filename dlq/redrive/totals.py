@@ -31,10 +31,12 @@ def summarize(
     outcomes = [*chain.from_iterable(there.tallies for there in sent.values())]
     ramp = tuple(chain.from_iterable(there.ramp for there in sent.values()))
     destinations = {url: _count_going(there.tallies) for url, there in sent.items()}
+    if not destinations and run.destination:
+        destinations = {run.destination: 0}
     return RedriveSummary(
         plan_id=run.plan_id,
         run_id=run_id,
-        destinations=destinations or {run.destination: 0},
+        destinations=destinations,
         groups=_group_results(groups, (*_settled_before(resolved.planned), *outcomes)),
         problems=_problems((*resolved.blocked, *outcomes)),
         stopped_by=first_stop(sent.values()),

@@ -1,7 +1,7 @@
 """The values that a stack's outputs give to a command's options."""
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cache
@@ -91,15 +91,22 @@ class StackValues:
 
 
 @cache
-def stack_options(verb: Verb) -> tuple[str, ...]:
-    """Return the options of a verb with ``--archive`` for which a stack has a value."""
+def stack_options(verb: Verb) -> Mapping[str, bool]:
+    """Return the options of a verb with ``--archive`` for which a stack has a value.
+
+    With each, whether it may be repeated.
+    """
     # Some verbs have an --archive of their own, which may be missing.
     parser = argparse.ArgumentParser(conflict_handler="resolve")
     add_archive(parser)
     verb.add_arguments(parser)
     names = {f"--{field.name.replace('_', '-')}" for field in fields(StackValues)}
+    options: dict[str, bool] = {}
     # argparse has no other list of options.
-    return tuple(option for option in parser._option_string_actions if option in names)  # noqa: SLF001
+    for option, action in parser._option_string_actions.items():  # noqa: SLF001
+        if option in names:
+            options[option] = isinstance(action.default, list)
+    return options
 
 
 @contextmanager

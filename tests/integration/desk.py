@@ -104,7 +104,7 @@ class ScheduledRuns:
 
     def options(self, **changes: Any) -> RunRequest:
         usual = {
-            "parked_queue_url": self.parked.url,
+            "parked_queue_urls": (self.parked.url,),
             "to_queue_url": self.main.url,
             "policy": str(self.policy),
             "execute": True,

@@ -330,7 +330,7 @@ def test_archive_of_which_all_expired_can_be_analyzed_restored_and_filled_again(
     restored = restore(
         engine,
         archive,
-        RestoreRequest(back.url, include_foreign=True, execute=True, reason="try again"),
+        RestoreRequest((back.url,), include_foreign=True, execute=True, reason="try again"),
     )
 
     assert (again.count("sent"), receive_all(destination)) == (0, [])

@@ -61,7 +61,7 @@ class Stack(ScheduledRuns):
             plan=planned(archive, action),
             url="",
             main_queue_url=self.main.url,
-            parked_queue_url=self.parked.url,
+            parked_queue_urls=(self.parked.url,),
             requires_room=True,
         )
 
@@ -127,7 +127,8 @@ def test_a_redrive_asks_whose_messages_are_meant(
         executed(stack.engine, archive, plan, stack.main.url)
     assert stack.sent() == []
 
-    named = executed(stack.engine, archive, plan, stack.main.url, parked_queue_url=stack.parked.url)
+    ours = (stack.parked.url,)
+    named = executed(stack.engine, archive, plan, stack.main.url, parked_queue_urls=ours)
     assert [named.count(disposition) for disposition in ("sent", "other_parked_queue")] == [1, 1]
     assert stack.sent() == [parked(0).body]
 
@@ -136,7 +137,7 @@ def test_restore_leaves_what_another_parked_queue_brought(
     stack: Stack, make_queue: MakeQueue, tmp_path: Path
 ) -> None:
     archive = two_parked_queues(stack, tmp_path, make_queue("parked"))
-    options = RestoreRequest(stack.parked.url, reason="look again", execute=True)
+    options = RestoreRequest((stack.parked.url,), reason="look again", execute=True)
 
     summary = restore(stack.engine, archive, options)
 

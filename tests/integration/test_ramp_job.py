@@ -92,7 +92,7 @@ class Job:
         usual = RedriveRequest(
             plan=self.plan,
             main_queue_url=self.world.main.url,
-            parked_queue_url=self.world.parked.url,
+            parked_queue_urls=(self.world.parked.url,),
             failure_table=self.table,
             ramp=True,
             minute_seconds=1,
@@ -299,7 +299,7 @@ def test_nobody_consumes_so_the_run_ends_and_a_later_one_goes_on(
 def test_redrive_whose_returns_nobody_sees_sends_nothing(job: Job, world: RampWorld) -> None:
     job.begin(two_groups())
     unread: dict[str, Any] = {"failure_table": "no-such-table"}
-    elsewhere: dict[str, Any] = {"parked_queue_url": world.dlq.url}
+    elsewhere: dict[str, Any] = {"parked_queue_urls": (world.dlq.url,)}
     for changes in (unread, elsewhere, {**unread, "execute": False}, {"failure_table": None}):
         ramp = None if "failure_table" not in changes or changes["failure_table"] else True
         with pytest.raises(InputError, match="nothing was sent: --at-once sends everything"):
@@ -483,7 +483,7 @@ def test_scheduled_runs_go_on_with_a_ramp_and_each_says_what_it_sent(
     rules.write_text("version: 1\nrules: [{name: all, when: 'true', action: redrive}]\n")
     options = RunRequest(
         main_queue_url=main.url,
-        parked_queue_url=parked_queue.url,
+        parked_queue_urls=(parked_queue.url,),
         policy=str(rules),
         failure_table=job.table,
         minute_seconds=1,

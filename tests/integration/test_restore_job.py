@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def restored(engine: Engine, archive: "Archive", url: str, **options: object) -> RedriveSummary:
     fixed: dict[str, object] = {"execute": True, "reason": "look again", **options}
-    return restore(engine, archive, RestoreRequest(url, **fixed))  # type: ignore[arg-type]
+    return restore(engine, archive, RestoreRequest((url,), **fixed))  # type: ignore[arg-type]
 
 
 def contents(messages: list[Message]) -> list[tuple[str, object]]:

@@ -440,6 +440,29 @@ def test_the_status_of_a_fleet_on_glue_is_that_of_its_archive() -> None:
     assert "--queue-tag" not in command
 
 
+@pytest.mark.usefixtures("endpoint")
+def test_a_redrive_gets_the_tag_and_both_parked_queues_of_a_fleet() -> None:
+    make_stack(
+        FLEET,
+        **fleet_outputs(SparkJobName="redrive", FifoParkedQueueArn=arn("parked.fifo")),
+    )
+    client("s3").create_bucket(Bucket="dead-letters")
+    commands: list[Sequence[str]] = []
+
+    def job(command: Sequence[str]) -> int:
+        commands.append(command)
+        return 0
+
+    assert run_answering(Glue(job).answers(), "redrive", "--stack", FLEET, "--on-glue") == 0
+
+    pairs = [*pairwise(commands[0])]
+    assert ("--queue-tag", QUEUE_TAG) in pairs
+    urls = [value for option, value in pairs if option == "--parked-queue-url"]
+    assert [url.rpartition("/")[2] for url in urls] == ["parked", "parked.fifo"]
+    assert ("--sweep-function-arn", fleet_outputs()["SweepFunctionArn"]) in pairs
+    assert "--main-queue-url" not in commands[0]
+
+
 def left_commands() -> list[str]:
     """The stored commands, with all versions."""
     answer = client("s3").list_object_versions(Bucket="dead-letters", Prefix="archive/commands/")

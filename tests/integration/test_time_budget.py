@@ -89,7 +89,7 @@ def test_run_whose_budget_ends_before_the_redrive_leaves_it_to_the_next(
 ) -> None:
     summary, arrived = start(step)
 
-    assert (summary.drained.archived, arrived, summary.pending.messages) == (12, 0, 12)
+    assert (summary.drained[0].archived, arrived, summary.pending.messages) == (12, 0, 12)
     assert summary.findings is not None
     assert (summary.redriven, summary.postponed) == (None, "its time budget is over")
 

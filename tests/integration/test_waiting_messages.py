@@ -111,7 +111,7 @@ def test_which_earlier_message_of_its_message_group_holds_a_message_back(
     archive = archive_of(tmp_path, messages, drained_from=ours.url)
     plan = plan_of(archive, "TimeoutError", "-KeyError")
 
-    summary = executed(engine, archive, plan, destination.url, parked_queue_url=ours.url)
+    summary = executed(engine, archive, plan, destination.url, parked_queue_urls=(ours.url,))
 
     assert sorted(sent(destination)) == ["body 4", "body 6"]
     words = ("sent", "discarded", "foreign_source", "waits", "other_parked_queue")
@@ -127,7 +127,7 @@ def test_status_and_a_run_name_the_message_that_others_wait_for(
     archive = archive_of(tmp_path, messages, drained_from=queue.url)
 
     assert main(["status", "--archive", archive.root]) == 0
-    run(engine, archive, RunRequest(parked_queue_url=queue.url))
+    run(engine, archive, RunRequest(parked_queue_urls=(queue.url,)))
 
     assert "2 wait behind an earlier message of their message group: m-1 (2)" in (
         capsys.readouterr().out

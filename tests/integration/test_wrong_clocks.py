@@ -90,7 +90,7 @@ def test_each_verb_by_a_clock_of_its_own_sends_nothing_twice(
         assert executed(engine, archive, plan, nights.main.url).count("discarded") == 1
     with clock(40 * DAY):
         wanted = RestoreRequest(
-            parked_queue_url=nights.parked.url,
+            parked_queue_urls=(nights.parked.url,),
             include_discarded=True,
             execute=True,
             reason="after all",

@@ -1,6 +1,7 @@
 """Laws of the rules about ids, over random archives and plans."""
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 from itertools import count
 from random import Random
 from typing import Any
@@ -15,7 +16,9 @@ from dlq.ids.columns import (
     DETAIL,
     DISPOSITION,
     PARKED_QUEUE,
+    SOURCE,
     texts_of,
+    with_column,
 )
 from dlq.ids.dispositions import with_dispositions, with_states
 from dlq.ids.limit import limited
@@ -28,25 +31,27 @@ from tests.support.id_rows import dispositions_in
 from tests.support.random_plans import RandomPlans, random_plans
 
 QUEUES = Queues(
-    queue_url("main.fifo"), queue_url("parked"), is_named=False, dead_letter_queue="dlq"
+    queue_url("main.fifo"),
+    (queue_url("parked"),),
+    is_named=False,
+    dead_letter_queues={"main.fifo": "dlq"},
 )
 SEEDS = st.integers(0, 2**32)
 NOBODY = pa.array([], pa.string())
 
 
-def resolved(plans: RandomPlans, *, keeps_order: bool = True) -> pa.Table:
-    rows = with_room(with_origins(plans.rows, QUEUES), 2800)
+def resolved(plans: RandomPlans, *, keeps_order: bool = True, queues: Queues = QUEUES) -> pa.Table:
+    rows = with_room(with_origins(plans.rows, queues), 2800)
     rows = with_dispositions(
         with_states(rows, plans.states),
         plans.actions,
-        to_fifo=True,
         unconfirmed="leave",
         requires_room=True,
         halted=plans.halted,
     )
     if not keeps_order:
         return rows
-    return with_waiting(keep_groups_whole(rows), with_origins(plans.elsewhere, QUEUES))
+    return with_waiting(keep_groups_whole(rows), with_origins(plans.elsewhere, queues))
 
 
 def order_of(row: dict[str, Any]) -> tuple[Any, ...]:
@@ -83,6 +88,46 @@ def test_no_message_passes_one_of_its_message_group_that_stays(seed: int) -> Non
                 first_that_stays = row["message_id"]
 
 
+FLEET = Queues(
+    destination="",
+    parked=(queue_url("parked.fifo"), queue_url("other-parked.fifo")),
+    is_named=False,
+    sources={name: queue_url(name) for name in ("main.fifo", "invoices.fifo")},
+    is_shared=True,
+)
+
+
+@given(SEEDS)
+def test_in_a_fleet_order_is_that_of_each_source_and_what_has_none_may_be_of_each(
+    seed: int,
+) -> None:
+    """The same archives, with FIFO queues alone."""
+    plans = random_plans(seed, 5)
+    plans = replace(plans, rows=_in_fifo(plans.rows), elsewhere=_in_fifo(plans.elsewhere))
+
+    rows = resolved(plans, queues=FLEET)
+    for message_group in lanes(rows, with_origins(plans.elsewhere, FLEET)):
+        stay: list[tuple[str, str | None]] = []
+        for row in message_group:
+            disposition = row.get(DISPOSITION)
+            blocking = [name for name, source in stay if source in (None, row[SOURCE])]
+            if disposition == "waits":
+                assert row[DETAIL] in blocking
+            elif disposition == "send":
+                assert blocking == []
+                assert row[DESTINATION] == queue_url(row[SOURCE])
+            if disposition is None or Disposition(disposition).blocks_group:
+                stay.append((row["message_id"], row[SOURCE]))
+
+
+def _in_fifo(rows: pa.Table) -> pa.Table:
+    for column in ("queue_url", "source_queue"):
+        names = rows[column].to_pylist()
+        in_fifo = [name and f"{name.rstrip('/').removesuffix('.fifo')}.fifo" for name in names]
+        rows = with_column(rows, column, pa.array(in_fifo, pa.string()))
+    return with_column(rows, "source_arn", pa.nulls(rows.num_rows, pa.string()))
+
+
 @given(SEEDS, st.booleans())
 def test_each_message_has_one_disposition_and_a_destination_if_it_goes(
     seed: int, keeps_order: bool
@@ -100,13 +145,11 @@ def test_each_message_has_one_disposition_and_a_destination_if_it_goes(
             assert row["group_id"] not in plans.halted or row[DISPOSITION] != "send"
 
 
-@given(SEEDS, st.integers(1, 30), st.booleans())
-def test_a_limit_is_never_exceeded_and_divides_no_message_group(
-    seed: int, limit: int, to_fifo: bool
-) -> None:
+@given(SEEDS, st.integers(1, 30))
+def test_a_limit_is_never_exceeded_and_divides_no_message_group(seed: int, limit: int) -> None:
     before = with_chunks(resolved(random_plans(seed, 5)), 3)
 
-    after = limited(before, limit, to_fifo=to_fifo)
+    after = limited(before, limit)
 
     old = dispositions_in(before)
     new = dispositions_in(after)
@@ -115,12 +158,11 @@ def test_a_limit_is_never_exceeded_and_divides_no_message_group(
         assert old[message_id] in WORK
         assert new[message_id] == "over_limit"
     assert sum(disposition in WORK for disposition in new.values()) <= limit
-    if to_fifo:
-        of_groups = defaultdict[Any, set[bool]](set)
-        for row in after.to_pylist():
-            if old[row["message_id"]] in WORK and row["message_group_id"] is not None:
-                of_groups[row["message_group_id"]].add(row["message_id"] in changed)
-        assert all(len(are_over) == 1 for are_over in of_groups.values())
+    of_groups = defaultdict[Any, set[bool]](set)
+    for row in after.to_pylist():
+        if old[row["message_id"]] in WORK and row["message_group_id"] is not None:
+            of_groups[row["message_group_id"]].add(row["message_id"] in changed)
+    assert all(len(are_over) == 1 for are_over in of_groups.values())
 
 
 @settings(max_examples=50)

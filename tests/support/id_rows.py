@@ -13,6 +13,7 @@ from dlq.ids.columns import (
     DETAIL,
     DISPOSITION,
     PARKED_QUEUE,
+    SOURCE,
     code_of,
     texts_of,
     with_disposition_codes,
@@ -20,7 +21,7 @@ from dlq.ids.columns import (
 
 _TYPES: dict[str, pa.DataType] = {
     **{field.name: field.type for field in ARROW_SCHEMA},
-    **dict.fromkeys((PARKED_QUEUE, DESTINATION, DETAIL, "group_id", "unit"), pa.string()),
+    **dict.fromkeys((PARKED_QUEUE, SOURCE, DESTINATION, DETAIL, "group_id", "unit"), pa.string()),
     **dict.fromkeys(("position", "chunk"), pa.int64()),
 }
 _DEFAULTS = {
@@ -28,6 +29,7 @@ _DEFAULTS = {
     "sequence_number": None,
     "sent_at": None,
     PARKED_QUEUE: "1/parked",
+    SOURCE: "",
     "group_id": "s-1",
     DETAIL: None,
 }

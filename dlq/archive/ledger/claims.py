@@ -157,7 +157,7 @@ class RunRecord:
         actor: ``user@host`` by the environment.
         caller: the owner of the credentials that it acted with.
         time: when it began; ISO 8601, UTC.
-        destination: the URL of the queue that the operator named.
+        destination: the URL of the queue that the operator named; empty if a tag names the queues.
         destinations: the URLs of all queues that it sends to.
         policy_sha256: digest of the policy that decided, None without one.
     """

@@ -50,7 +50,8 @@ class StopCause(StrEnum):
     INTERRUPTED = "interrupted", "interrupted", 130
     TIME_OVER = "time_over", "its time budget is over"
     ARCHIVE = "archive", "the archive cannot be used"
-    QUEUE = "queue", "the queue takes no messages"
+    QUEUE = "queue", "the queue takes no messages", 4, True
+    NO_ANSWERS = "no_answers", "SQS takes no messages"
     LOCK_LOST = "lock_lost", "it has lost the archive lock"
     UNKNOWN = "unknown", "somebody else wrote a stop marker"
     BREAKER = "breaker", "waiting for the breaker", 4, True

@@ -2,14 +2,14 @@
 
 import argparse
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from dlq.archive.messages.message_index import REPORTS
 from dlq.archive.storage.files import Archive, open_archive, open_folder
-from dlq.aws.clients import find_queue, require_queue, sqs_client
-from dlq.cli.arguments import add_shared, since, whole_number
+from dlq.aws.clients import find_queue, queue_counts, require_queue, sqs_client
+from dlq.cli.arguments import add_parked_queues, add_shared, since, whole_number
 from dlq.cli.terminal import print_answer, print_error, print_line, print_table
 from dlq.cli.verb import (
     BAD_INPUT,
@@ -32,6 +32,8 @@ from dlq.explain.findings import (
 from dlq.explain.grouping import check_group_by
 from dlq.explain.signature.mask import shorten
 from dlq.figures import counted, duration, percent, quantity
+from dlq_replay.aws.sqs import SqsQueue
+from dlq_replay.wire.addresses import QueueAddress, is_queue_name
 
 if TYPE_CHECKING:
     from dlq.drain.drain import DrainSummary
@@ -57,12 +59,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "queue",
         nargs="?",
         metavar="QUEUE",
-        help="URL, ARN or name of the queue to drain, in place of --parked-queue-url",
+        help="URL, ARN or name of the parked queue to drain, in place of --parked-queue-url",
     )
     parser.add_argument("--only", choices=(_DRAIN, _ANALYZE), help="do this part, with its options")
 
     drain = parser.add_argument_group("the drain")
-    add_shared(drain, "--parked-queue-url", "--limit", "--time-budget-seconds")
+    add_parked_queues(drain)
+    add_shared(drain, "--limit", "--time-budget-seconds")
     drain.add_argument(
         "--tasks",
         type=whole_number(1),
@@ -83,6 +86,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--out", metavar="FOLDER", help="the report's folder (default: PLACE/reports/ID)")
     add_shared(analysis, "--where")
     add(
+        "--queue",
+        dest="source",
+        metavar="NAME",
+        help="only messages that came from this source queue; the drain takes all",
+    )
+    add(
         "--since",
         type=since,
         metavar="AGE|TIME",
@@ -102,23 +111,36 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _make_options(**values: Any) -> dict[str, Any]:  # noqa: ANN401 - argparse's
-    if values["only"] != _ANALYZE and not (values["queue"] or values["parked_queue_url"]):
+    if values["only"] != _ANALYZE and not (values["queue"] or values["parked_queue_urls"]):
         raise InputError(f"QUEUE is missing: without it only --only {_ANALYZE} works")
+    source = values.pop("source")
+    if source is not None:
+        values["where"] = _of_source(source, values["where"])
     if values["group_by"]:
         check_group_by(values["group_by"])
     return values
 
 
+def _of_source(name: str, where: str | None) -> str:
+    """Return the condition *where* of messages that came from this queue. Raises InputError."""
+    if not is_queue_name(name):
+        raise InputError(f"--queue {name}: must be the name of a queue")
+    by_arn = f"source_queue IS NULL AND endswith(source_arn, ':{name}')"
+    of_source = f"(source_queue = '{name}' OR {by_arn})"
+    # A comment would hide the bracket.
+    return of_source if where is None else f"{of_source} AND ({where}\n)"
+
+
 def _run(values: dict[str, Any]) -> int:
     from dlq.archive.messages.message_store import message_files
-    from dlq.drain.drain import DrainRequest, drain
+    from dlq.drain.drain import DrainRequest, drain_each
     from dlq.explain.analyze import AnalysisRequest, analyze, load_policy
 
     only = values.pop("only")
     queue = values.pop("queue")
-    url = values.pop("parked_queue_url")
+    urls = values.pop("parked_queue_urls")
     if queue and only != _ANALYZE:
-        url = find_queue(queue).url
+        urls = [find_queue(queue).url]
     policy = values.pop("policy")
     sha256 = values.pop("policy_sha256")
     archive = open_archive(values.pop("archive"))
@@ -130,26 +152,38 @@ def _run(values: dict[str, Any]) -> int:
 
     if only != _DRAIN:
         _check_analysis(values, policy, sha256)
-    engine = _engine_for_part(archive, only, url)
+    engine = _engine_for_part(archive, only, urls)
     # Only an engine can check all of its conditions.
     rules = load_policy(engine, policy, sha256) if policy else None
 
-    drained = None
+    drained: Sequence[DrainSummary] = ()
     findings = None
     try:
         if only != _ANALYZE:
-            draining = DrainRequest(url, **drain_options)
-            drained = drain(engine, archive, draining, progress=progress_here())
+            draining = DrainRequest(urls[0], **drain_options)
+            drained = drain_each(engine, archive, urls, draining, progress=progress_here())
         if only == _ANALYZE or (not only and message_files(archive)):
             request = AnalysisRequest(**values, policy=rules, stack=STACK.get())
             findings = analyze(engine, archive, request, progress=progress_here())
     finally:
         # Whatever ends the analysis, the answer says what was drained.
-        _answer(drained, findings)
-    return BAD_INPUT if drained and drained.stopped_by else DONE
+        _answer(urls, drained, findings)
+    return BAD_INPUT if any(summary.stopped_by for summary in drained) else DONE
 
 
-def _engine_for_part(archive: Archive, only: str | None, url: str) -> "Engine":
+def count_visible(urls: Sequence[str]) -> int:
+    """Return the number of messages that SQS counts as visible in these queues.
+
+    Raises:
+        InputError: there is only one, and SQS does not describe it. Of several it does not count.
+    """
+    if len(urls) == 1:
+        return require_queue("--parked-queue-url", urls[0], sqs_client).counts.visible
+    counts = [queue_counts(SqsQueue(sqs_client(url), url)) for url in urls]
+    return sum(known.visible for known in filter(None, counts))
+
+
+def _engine_for_part(archive: Archive, only: str | None, urls: Sequence[str]) -> "Engine":
     """Return the engine for what is to be done: *only* one part, or both.
 
     Raises:
@@ -163,27 +197,33 @@ def _engine_for_part(archive: Archive, only: str | None, url: str) -> "Engine":
         require_drains(archive)
         return engine_for("collect", lambda: size_of_pending(archive))
 
-    waiting = require_queue("--parked-queue-url", url, sqs_client).counts.visible
+    waiting = count_visible(urls)
     if only == _DRAIN:
         return engine_without_bodies("collect")
     return engine_for("collect", lambda: size_of_pending(archive).plus(waiting))
 
 
-def _answer(drained: "DrainSummary | None", findings: Findings | None) -> None:
-    """Print the answer, and why the drain stopped early, if it did."""
+def _answer(
+    urls: Sequence[str], drained: "Sequence[DrainSummary]", findings: Findings | None
+) -> None:
+    """Print the answer, and why a drain stopped early, if one did."""
     if drained or findings:
         answer = {
-            "drained": drained and asdict(drained),
+            "drained": drain_fields(urls, drained),
             "findings": findings and analysis_fields(findings),
         }
-        print_answer(answer, lambda: print_collected(drained, findings))
-    if drained is None:
-        return
-    for fault in drained.stopped_by:
-        print_error(
-            f"the drain stopped early: {fault}; what is not archived is still in the queue, "
-            "run the same command again"
-        )
+        print_answer(answer, lambda: print_collected(urls, drained, findings))
+    print_stopped_drains(drained)
+
+
+def print_stopped_drains(drained: "Sequence[DrainSummary]") -> None:
+    """Print why drains stopped early."""
+    for summary in drained:
+        for fault in summary.stopped_by:
+            print_error(
+                f"the drain stopped early: {fault}; what is not archived is still in the queue, "
+                "run the same command again"
+            )
 
 
 def _check_analysis(values: Mapping[str, Any], policy: str | None, sha256: str | None) -> None:
@@ -201,16 +241,37 @@ def _check_analysis(values: Mapping[str, Any], policy: str | None, sha256: str |
         open_folder(values["out"])
 
 
-def print_collected(drained: "DrainSummary | None", findings: Findings | None) -> None:
-    """Print what was drained, what was found, and the next command; None for what was not done."""
-    if drained:
-        print_drain(drained)
+def print_collected(
+    urls: Sequence[str], drained: "Sequence[DrainSummary]", findings: Findings | None
+) -> None:
+    """Print what was drained, what was found, and the next command."""
+    print_drains(urls, drained)
     if findings:
         print_analysis(findings)
         if findings.groups:
             print_line(f"next: {groups_command(findings)}")
-    elif drained and drained.archived:
-        print_line(f"next: {suggested_command('collect', drained.archive, '--only', _ANALYZE)}")
+    elif any(summary.archived for summary in drained):
+        archive = drained[0].archive
+        print_line(f"next: {suggested_command('collect', archive, '--only', _ANALYZE)}")
+
+
+def drain_fields(urls: Sequence[str], drained: "Sequence[DrainSummary]") -> object:
+    """Return the fields of the JSON answer: of one drain, or a list of them with their queues."""
+    if len(urls) <= 1:
+        return asdict(drained[0]) if drained else None
+    fields: list[dict[str, Any]] = []
+    for url, summary in zip(urls, drained, strict=False):
+        fields.append({"parked_queue_url": url, **asdict(summary)})
+    return fields
+
+
+def print_drains(urls: Sequence[str], drained: "Sequence[DrainSummary]") -> None:
+    """Print the counts of each drain; of several with the queue's name."""
+    # The limit may end the work before the last queue.
+    for url, summary in zip(urls, drained, strict=False):
+        if len(urls) > 1:
+            print_line(f"parked queue {QueueAddress.from_url(url).name}")
+        print_drain(summary)
 
 
 def print_drain(summary: "DrainSummary") -> None:

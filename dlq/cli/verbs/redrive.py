@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dlq.archive.ledger.disposition import Disposition
 from dlq.archive.ledger.stop import Stop, StopCause
 from dlq.archive.storage.files import open_archive
-from dlq.cli.arguments import add_shared
+from dlq.cli.arguments import add_parked_queues, add_shared
 from dlq.cli.outcomes import columns, print_outcomes, problem_sentence
 from dlq.cli.terminal import (
     AS_JSON,
@@ -69,6 +69,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ID",
         help="redrive this group alone, whatever the plan does with it: g-...",
     )
+    parser.add_argument(
+        "--queue",
+        metavar="NAME",
+        help="redrive only messages that came from this source queue",
+    )
     add_shared(parser, "--where", "--limit", "--max-rate")
     parser.add_argument(
         "--watch",
@@ -81,15 +86,14 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_ramp(parser)
 
     rare = parser.add_argument_group(RARE)
-    add_shared(rare, "--main-queue-url", "--to-queue-url", "--failure-table")
-    add_shared(
+    add_shared(rare, "--main-queue-url", "--queue-tag", "--to-queue-url", "--failure-table")
+    add_parked_queues(
         rare,
-        "--parked-queue-url",
-        help="act only on messages of this parked queue; required if the plan has messages of "
-        "several, and for a ramp",
+        "act only on messages of this parked queue; required if the plan has messages of several, "
+        "for a ramp, and with --queue-tag; may be repeated",
     )
     add_shared(rare, "--unconfirmed", "--time-budget-seconds", "--mask", "--no-samples")
-    add_shared(rare, "--pointer-bucket")
+    add_shared(rare, "--pointer-bucket", "--sweep-function-arn")
     rare.add_argument(
         "--include-foreign",
         action="store_true",
@@ -379,7 +383,8 @@ def _format_result(summary: RedriveSummary, suggested: str) -> str:
         return "dry run: the plan leaves every group; edit its actions first"
     to_send = summary.count(Disposition.SEND)
     if not (to_send or done):
-        return f"dry run: nothing would be sent to {summary.destination}"
+        to = f" to {summary.destination}" if summary.destination else ""
+        return f"dry run: nothing would be sent{to}"
 
     pace = "as fast as it goes"
     if summary.max_rate is not None:

@@ -3,7 +3,7 @@
 import argparse
 
 from dlq.archive.storage.files import open_archive
-from dlq.cli.arguments import add_shared
+from dlq.cli.arguments import add_parked_queues, add_shared
 from dlq.cli.terminal import print_answer, print_line
 from dlq.cli.verb import Verb, progress_here, suggested_command, with_archive
 from dlq.cli.verbs.redrive import (
@@ -15,7 +15,7 @@ from dlq.cli.verbs.redrive import (
 from dlq.redrive.request import RestoreRequest
 
 _ABOUT = """\
-Sends archived messages to the parked queue, with body, attributes, counter and context as
+Sends archived messages to their parked queue, with body, attributes, counter and context as
 archived. Messages that were sent, discarded or restored before are left (--include-discarded
 includes discarded ones). A dry run unless --execute is given. You can repeat it at any time: the
 ledger records what was restored. A restored message counts as decided; the next drain archives it
@@ -24,12 +24,16 @@ again under another id."""
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add_shared(parser, "--parked-queue-url", required=True)
+    add_parked_queues(
+        parser,
+        "a parked queue, which gets the messages that were drained from it; may be repeated",
+        required=True,
+    )
     add_shared(parser, "--where", "--limit", "--max-rate", "--unconfirmed")
     add(
         "--include-foreign",
         action="store_true",
-        help="also messages drained from another parked queue",
+        help="also messages drained from another parked queue; of a single --parked-queue-url",
     )
     add("--include-discarded", action="store_true", help="also discarded messages")
     add_shared(parser, "--reason", "--execute")

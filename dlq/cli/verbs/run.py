@@ -1,6 +1,7 @@
 """``run``: drain, analyze, apply a policy, redrive; for a schedule."""
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -8,8 +9,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq.archive.ledger.disposition import Disposition
 from dlq.archive.storage.files import open_archive
-from dlq.aws.clients import aws_client, aws_session, region_of, require_queue, sqs_client
-from dlq.cli.arguments import add_shared
+from dlq.aws.clients import aws_client, aws_session, region_of
+from dlq.cli.arguments import add_parked_queues, add_shared
 from dlq.cli.terminal import print_answer, print_error, print_line, print_notice
 from dlq.cli.verb import (
     BAD_INPUT,
@@ -20,7 +21,15 @@ from dlq.cli.verb import (
     progress_here,
     with_archive,
 )
-from dlq.cli.verbs.collect import analysis_fields, groups_command, print_analysis, print_drain
+from dlq.cli.verbs.collect import (
+    analysis_fields,
+    count_visible,
+    drain_fields,
+    groups_command,
+    print_analysis,
+    print_drains,
+    print_stopped_drains,
+)
 from dlq.cli.verbs.redrive import (
     add_ramp,
     exit_code_of,
@@ -31,6 +40,7 @@ from dlq.redrive.summary import UNFINISHED
 from dlq_replay.replaying.measures import (
     MAIN_QUEUE_DIMENSION,
     NAMESPACE,
+    QUEUE_TAG_DIMENSION,
     SERVICE,
     SERVICE_DIMENSION,
     Metric,
@@ -54,17 +64,19 @@ the action. Without --policy everything is left. Without --execute nothing is se
 drained. What a person said last about a group beats every rule, and messages that returned from an
 earlier redrive are left. docs/schedule.md shows a policy, and how to allow more.
 
-A run acts on messages of its own parked queue. With a destination, number and age of pending
+A run acts on messages of its own parked queues. With a destination, number and age of pending
 messages are published to CloudWatch, for the alarm."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_shared(parser, "--parked-queue-url", required=True)
-    add_shared(parser, "--main-queue-url", "--to-queue-url", "--policy", "--policy-sha256")
+    add_parked_queues(parser, "a parked queue to drain; may be repeated", required=True)
+    add_shared(parser, "--main-queue-url", "--queue-tag", "--to-queue-url")
+    add_shared(parser, "--policy", "--policy-sha256")
     add_shared(parser, "--time-budget-seconds", "--max-rate", "--failure-table")
     add_shared(parser, "--logs", "--logs-limit", "--pointer-bucket", "--mask", "--no-samples")
     add_shared(parser, "--reason", "--execute")
     add_ramp(parser)
+    add_shared(parser, "--sweep-function-arn")
 
 
 def _make_request(**values: Any) -> "RunRequest":  # noqa: ANN401 - argparse's
@@ -82,21 +94,23 @@ def _run(options: tuple[str, "RunRequest"]) -> int:
     archive = open_archive(place)
 
     def size() -> Size:
-        waiting = require_queue("--parked-queue-url", request.parked_queue_url, sqs_client).counts
-        return size_of_pending(archive).plus(waiting.visible)
+        return size_of_pending(archive).plus(count_visible(request.parked_queue_urls))
 
     check_run(request)
     engine = engine_for("run", size)
     summary = run(engine, archive, request, progress=progress_here(), announce=print_notice)
-    if url := request.destination:
-        client = aws_client("cloudwatch", region=region_of(url, aws_session().region_name))
-        publish_pending(client, QueueAddress.from_url(url).name, summary.pending)
+    if request.destination or request.is_fleet:
+        region = region_of(request.queue_in_region, aws_session().region_name)
+        client = aws_client("cloudwatch", region=region)
+        publish_pending(client, *_dimension_of(request), summary.pending)
     fields = {
         **asdict(summary),
+        "drained": drain_fields(request.parked_queue_urls, summary.drained),
         "findings": summary.findings and analysis_fields(summary.findings),
         "redriven": summary.redriven and redrive_fields(summary.redriven),
     }
-    print_answer(fields, lambda: print_run(summary))
+    print_answer(fields, lambda: print_run(request.parked_queue_urls, summary))
+    print_stopped_drains(summary.drained)
     if summary.postponed:
         print_error(f"nothing was redriven, the next run does it: {summary.postponed}")
     if summary.refused:
@@ -104,26 +118,35 @@ def _run(options: tuple[str, "RunRequest"]) -> int:
     return exit_code_of_run(summary)
 
 
-def publish_pending(client: "CloudWatchClient", main_queue_name: str, pending: "Pending") -> None:
+def _dimension_of(request: "RunRequest") -> tuple[str, str]:
+    """Return the dimension of the run's metrics, and its value."""
+    if request.is_fleet and request.queue_tag:
+        return QUEUE_TAG_DIMENSION, request.queue_tag
+    return MAIN_QUEUE_DIMENSION, QueueAddress.from_url(request.destination).name
+
+
+def publish_pending(
+    client: "CloudWatchClient", dimension: str, value: str, pending: "Pending"
+) -> None:
     """Publish number and age of the archive's pending messages to CloudWatch, 0 included.
 
     An alarm keeps the state of the last value, so a run that leaves nothing pending publishes 0.
     A failure is printed and does not fail the run: only the alarm depends on these metrics.
-    *client* is of the alarm's Region.
+    *client* is of the alarm's Region; *dimension* has this *value* beside ``service``.
     """
     values = {
         Metric.PENDING_MESSAGES: pending.messages,
         Metric.OLDEST_PENDING_SECONDS: pending.oldest_seconds,
     }
     data: list[Any] = []
-    for metric, value in values.items():
+    for metric, number in values.items():
         datum = {
             "MetricName": metric.value,
             "Dimensions": [
                 {"Name": SERVICE_DIMENSION, "Value": SERVICE},
-                {"Name": MAIN_QUEUE_DIMENSION, "Value": main_queue_name},
+                {"Name": dimension, "Value": value},
             ],
-            "Value": value,
+            "Value": number,
             "Unit": unit_of(metric),
         }
         data.append(datum)
@@ -150,15 +173,16 @@ def exit_code_of_run(summary: "RunSummary") -> int:
     is_unfinished = redriven and redriven.executed and redriven.count(*UNFINISHED) > waits
     if summary.postponed or is_unfinished:
         return NOT_ALL_SENT
-    return BAD_INPUT if summary.drained.stopped_by else DONE
+    return BAD_INPUT if any(drained.stopped_by for drained in summary.drained) else DONE
 
 
-def print_run(summary: "RunSummary") -> None:
+def print_run(urls: Sequence[str], summary: "RunSummary") -> None:
     """Print the answer of each step, then one line for the whole run."""
-    print_drain(summary.drained)
+    print_drains(urls, summary.drained)
     if summary.findings:
         print_analysis(summary.findings)
-    totals = f"{summary.drained.archived:,} archived"
+    archived = sum(drained.archived for drained in summary.drained)
+    totals = f"{archived:,} archived"
     if redriven := summary.redriven:
         print_redrive(redriven)
         sent = redriven.count(Disposition.SENT, Disposition.SEND)

@@ -30,6 +30,7 @@ from dlq_replay.errors import TableError
 from dlq_replay.replaying.measures import (
     MAIN_QUEUE_DIMENSION,
     NAMESPACE,
+    QUEUE_TAG_DIMENSION,
     SERVICE,
     SERVICE_DIMENSION,
     Metric,
@@ -50,19 +51,22 @@ class ReturnsProbe:
 
     def check(self) -> None:
         """Raise InputError where a failure would not come to the parked queue of the run."""
+        if self.request.is_fleet:
+            # Its DLQ has the tag, too, so the function reads it and parks what fails again.
+            return
         name = QueueAddress.from_url(self.queue.url).name
         dlq_url = self.queue.dead_letter_url
-        parked_url = self.request.parked_queue_url
+        parked_urls = self.request.parked_queue_urls
         if dlq_url is None:
             raise InputError(f"queue {name} has no redrive policy, so what fails stays there")
-        if parked_url is None:
+        if not parked_urls:
             raise InputError("no --parked-queue-url says where failures come back")
 
         target_arn = require_queue("DLQ", dlq_url, self.make_client).redrive_target_arn
-        wanted = QueueAddress.from_url(parked_url)
-        if not target_arn or QueueAddress.from_arn(target_arn) != wanted:
+        wanted = list(map(QueueAddress.from_url, parked_urls))
+        if not target_arn or QueueAddress.from_arn(target_arn) not in wanted:
             raise InputError(
-                f"the dead letters of queue {name} do not go to parked queue {wanted.name}: see "
+                f"the dead letters of queue {name} do not go to parked queue {wanted[0].name}: see "
                 f"the redrive policy of {QueueAddress.from_url(dlq_url).name}"
             )
 
@@ -103,15 +107,16 @@ class ReturnsProbe:
             yield f"the limit of replays cannot be read: {limit.fault}"
 
         # A copy whose return cannot be counted now is one that the function left in the DLQ.
-        fault_metrics = [(Metric.FAILED_TOTAL.value, *self._ours)]
+        fault_metrics = [self._failed_metric]
         # A function that nobody named and that does not run leaves dead letters in the DLQ.
         if request.function_arn is not None:
-            name = request.function_arn.rpartition(":")[2]
-            if not self._is_fed(request.function_arn, name):
+            sweep_arn = request.sweep_function_arn
+            if not (self._is_fed(request.function_arn) or (sweep_arn and self._runs(sweep_arn))):
                 yield "nothing feeds the replay function; turn its trigger on: dlq resume"
-            dimensions = {"FunctionName": name}
-            fault_metrics.append(("Errors", "AWS/Lambda", dimensions))
-            fault_metrics.append(("Throttles", "AWS/Lambda", dimensions))
+            for arn in filter(None, (request.function_arn, sweep_arn)):
+                dimensions = {"FunctionName": arn.rpartition(":")[2]}
+                fault_metrics.append(("Errors", "AWS/Lambda", dimensions))
+                fault_metrics.append(("Throttles", "AWS/Lambda", dimensions))
 
         recent = max(began_at, now - PATIENCE_MINUTES * request.minute_seconds)
         for metric, namespace, dimensions in fault_metrics:
@@ -122,17 +127,44 @@ class ReturnsProbe:
     def _ours(self) -> tuple[str, dict[str, str]]:
         """Namespace and dimensions of the replay function's metrics.
 
-        It publishes for the stack's main queue what concerns its whole DLQ.
+        It publishes for the stack's main queue what concerns its whole DLQ, and for the tag of a
+        fleet what concerns all of its queues.
         """
+        if tag := self.request.queue_tag:
+            return NAMESPACE, {SERVICE_DIMENSION: SERVICE, QUEUE_TAG_DIMENSION: tag}
         stack_queue = QueueAddress.from_url(self.request.main_queue_url or self.queue.url).name
         return NAMESPACE, {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: stack_queue}
 
-    def _is_fed(self, function_arn: str, name: str) -> bool:
+    @property
+    def _failed_metric(self) -> tuple[str, str, dict[str, str]]:
+        """Metric, namespace and dimensions of what the replay function leaves in the DLQ.
+
+        In a fleet what it leaves of other queues says nothing of this one.
+        """
+        if not self.request.queue_tag:
+            return Metric.FAILED_TOTAL.value, *self._ours
+        name = QueueAddress.from_url(self.queue.url).name
+        dimensions = {SERVICE_DIMENSION: SERVICE, MAIN_QUEUE_DIMENSION: name}
+        return Metric.FAILED.value, NAMESPACE, dimensions
+
+    def _is_fed(self, function_arn: str) -> bool:
+        """Return whether a mapping or a pipe feeds the function; in a fleet from this DLQ."""
         mappings = self._client("lambda").get_paginator("list_event_source_mappings")
         pipes = self._client("pipes").get_paginator("list_pipes")
-        states = mappings.paginate(FunctionName=name).search("EventSourceMappings[].State")
+        asked = {"FunctionName": function_arn.rpartition(":")[2]}
+        if self.request.is_fleet:
+            asked["EventSourceArn"] = self.queue.redrive_target_arn or ""
+        states = mappings.paginate(**asked).search("EventSourceMappings[].State")
         running = pipes.paginate(TargetPrefix=function_arn, CurrentState="RUNNING")
         return "Enabled" in states or function_arn in running.search("Pipes[].Target")
+
+    def _runs(self, sweep_arn: str) -> bool:
+        """Return whether a schedule invokes the function that reads all queues of a fleet."""
+        events = self._client("events")
+        for name in events.list_rule_names_by_target(TargetArn=sweep_arn)["RuleNames"]:
+            if events.describe_rule(Name=name)["State"] == "ENABLED":
+                return True
+        return False
 
     def _client(self, service: str) -> Any:  # noqa: ANN401 - any client
         return aws_client(service, region=region_of(self.queue.url, "us-east-1"))
@@ -181,7 +213,7 @@ def find_probes(
         raise refused(f"--ramp: {uncounted}")
 
     try:
-        returns_table(table, request.destination).read("", [""])
+        returns_table(table, request.queue_in_region).read("", [""])
     except TableError as error:
         raise refused(f"table {table} cannot be read: {error}") from error
     for url in destinations:
@@ -213,7 +245,7 @@ def begin_counters(
     if not (table := request.failure_table):
         return set(), ""
     try:
-        new = returns_table(table, request.destination).begin(plan_id, sorted(group_ids))
+        new = returns_table(table, request.queue_in_region).begin(plan_id, sorted(group_ids))
     except TableError as error:
         fault = f"table {table} cannot be written: {error}"
         if request.goes_at_once:

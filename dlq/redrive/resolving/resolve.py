@@ -8,6 +8,7 @@ edited.
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,13 +44,8 @@ from dlq.ids.columns import (
 from dlq.ids.counts import causes_of_problems, counted_by
 from dlq.ids.dispositions import with_dispositions, with_states
 from dlq.ids.limit import limited
-from dlq.ids.order import keep_groups_whole, with_chunks, with_waiting
-from dlq.ids.origins import (
-    ORIGIN_COLUMNS,
-    Queues,
-    with_origins,
-    with_parked_queue,
-)
+from dlq.ids.order import has_order, keep_groups_whole, with_chunks, with_waiting
+from dlq.ids.origins import ORIGIN_COLUMNS, Queues, with_origins
 from dlq.ids.room import ROOM_COLUMNS, with_room
 from dlq.memory import available_bytes, require_memory
 from dlq.redrive.resolving.archived_rows import read_archived
@@ -102,9 +98,9 @@ def resolved_plan(engine: Engine, run: RedriveRun) -> ResolvedPlan:
 
     dispositions = dispositions_of_plan(engine, run)
     in_chunks = with_chunks(dispositions, chunk_count(messages))
-    resolved = resolve(in_chunks, run.request.limit, to_fifo=run.queues.is_fifo)
+    resolved = resolve(in_chunks, run.request.limit)
 
-    if run.queues.parked is None:
+    if not run.queues.parked:
         _require_one_parked_queue(resolved)
 
     gone = messages - resolved.dispositions.num_rows
@@ -137,10 +133,10 @@ def _require_one_parked_queue(resolved: ResolvedPlan) -> None:
         )
 
 
-def resolve(rows: pa.Table, limit: int | None, *, to_fifo: bool) -> ResolvedPlan:
+def resolve(rows: pa.Table, limit: int | None) -> ResolvedPlan:
     """Count the dispositions of *rows*, which are in chunks; let *limit* of them make work."""
     if limit is not None:
-        rows = limited(rows, limit, to_fifo=to_fifo)
+        rows = limited(rows, limit)
     planned = Counter[tuple[str, str]]()
     work = defaultdict[str, list[Tally]](list)
     for row in counted_by(rows, "group_id", DISPOSITION, DESTINATION):
@@ -192,7 +188,8 @@ def read_rows(archive: Archive, wanted: pa.Table, queues: Queues) -> pa.Table:
     """Read what decides about the *wanted* messages; see ``read_archived``."""
 
     def reduced(rows: pa.Table) -> pa.Table:
-        return with_room(with_origins(rows, queues), queues.max_message_bytes)
+        with_queues = with_origins(rows, queues)
+        return with_room(with_queues, queues.sizes_for(with_queues))
 
     return read_archived(archive, wanted, RULE_INPUTS, reduced)
 
@@ -215,17 +212,17 @@ def dispositions_of_plan(engine: Engine, run: RedriveRun) -> pa.Table:
     dispositions = with_dispositions(
         rows,
         run.plan.actions,
-        to_fifo=queues.is_fifo,
         unconfirmed=request.unconfirmed,
         # A ramp counts only what names its plan when it fails again.
         requires_room=request.requires_room or bool(run.probes),
         halted=read_memory(archive).halted,
     )
-    if not queues.is_fifo or request.allow_reordering:
+    if request.allow_reordering or not has_order(dispositions):
         return dispositions
-    if request.where is not None:
+    if request.where is not None or request.queue is not None:
         dispositions = keep_groups_whole(dispositions)
-    return with_waiting(dispositions, _pending_elsewhere(engine, archive, rows["message_id"]))
+    elsewhere = _pending_elsewhere(engine, archive, rows["message_id"], queues)
+    return with_waiting(dispositions, elsewhere)
 
 
 def _planned(run: RedriveRun, columns: Sequence[str]) -> pa.Table:
@@ -266,12 +263,13 @@ def _pending_elsewhere(
     engine: Engine,
     archive: Archive,
     message_ids: Any,  # noqa: ANN401 - an Arrow column
+    queues: Queues,
 ) -> pa.Table:
     """Read the archive's other pending messages with a message group. Raises InputError."""
     pending = read_messages(archive).pending()
     pending = pending.select(["message_id", FILE])
     pending = pending.filter(pc.invert(is_in(pending["message_id"], message_ids)))
     require_memory_for(engine, pending.num_rows)
-    columns = (*ORDER_COLUMNS, "queue_url")
-    rows = read_archived(archive, pending, columns, with_parked_queue)
+    columns = (*ORDER_COLUMNS, *ORIGIN_COLUMNS)
+    rows = read_archived(archive, pending, columns, partial(with_origins, queues=queues))
     return rows.filter(pc.is_valid(rows["message_group_id"]))

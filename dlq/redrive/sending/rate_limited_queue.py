@@ -1,6 +1,7 @@
 """A queue that keeps to the rate, stops on a signal, and sends again what it may.
 
-A transient refusal is repeated; a global one stops the run. ``refusals`` says which is which.
+A transient refusal is repeated; a global one stops the sends to the queue. ``refusals`` says which
+is which.
 """
 
 import threading
@@ -25,7 +26,7 @@ from dlq_replay.replaying.sending import (
 from dlq_replay.wire.message import SendEntry
 
 UNANSWERED_MESSAGES = 50
-"""The run stops after this number in a row that SQS neither took nor refused one by one."""
+"""A run stops after this number in a row that SQS neither took nor refused one by one."""
 
 
 def is_transient(result: SendResult) -> bool:
@@ -54,7 +55,7 @@ class GlobalErrorDetector:
     def one_at_a_time(self, seconds: float) -> Iterator[bool]:
         """Wait until a send may go, *seconds* at most; yield whether it may.
 
-        The caller gives the results to ``reason_to_stop`` before the block ends.
+        The caller gives the results to ``stop_after`` before the block ends.
         """
         if not self._is_serial:
             yield True
@@ -71,36 +72,38 @@ class GlobalErrorDetector:
             finally:
                 self._alone.release()
 
-    def reason_to_stop(self, results: Iterable[SendResult]) -> str:
-        """Count the results of one send; return why the run must stop, empty if it need not.
+    def stop_after(self, results: Iterable[SendResult]) -> Stop | None:
+        """Count the results of one send; return why sends must stop, None if they need not.
 
-        One refusal that concerns the queue or the caller is reason enough. So are 50 messages in a
-        row to which SQS had no answer or was busy: going on would leave the rest unconfirmed, too.
+        One refusal that concerns the queue or the caller stops the sends to the queue. 50 messages
+        in a row to which SQS had no answer or was busy stop the run: going on would leave the rest
+        unconfirmed, too.
         """
         with self._counting:
-            return next(filter(None, map(self._reason, results)), "")
+            return next(filter(None, map(self._stop, results)), None)
 
-    def _reason(self, result: SendResult) -> str:
+    def _stop(self, result: SendResult) -> Stop | None:
         match result:
             case NotSent():
-                return ""
+                return None
             case Unconfirmed(cause):
                 return self._not_answered(cause)
             case Refused(code, text) if is_transient(result):
                 return self._not_answered(text or code)
             case Refused(code, text) if refusal_kind(code) is RefusalKind.GLOBAL:
-                return text or code
+                return Stop(StopCause.QUEUE, text or code)
         self._answers += 1
         self._unanswered_in_a_row = 0
-        return ""
+        return None
 
-    def _not_answered(self, cause: str) -> str:
+    def _not_answered(self, cause: str) -> Stop | None:
         self._is_serial = True
         self._missing_answers += 1
         self._unanswered_in_a_row += 1
         if self._unanswered_in_a_row < UNANSWERED_MESSAGES:
-            return ""
-        return f"{self._unanswered_in_a_row} messages in a row were not taken: {cause}"
+            return None
+        in_a_row = f"{self._unanswered_in_a_row} messages in a row were not taken: {cause}"
+        return Stop(StopCause.NO_ANSWERS, in_a_row)
 
 
 REPEATS = 5
@@ -116,7 +119,7 @@ class RateLimitedQueue:
 
     Attributes:
         limiter: the task's own.
-        errors: the task's own; where it finds a global error, the whole run stops.
+        errors: the task's own; where it finds a global error, all tasks of the queue stop.
         until_seconds: when no further call may begin, on the clock of *now_seconds*.
         uniform: draws the pauses: full jitter, at most 5 s.
         is_fifo: SQS removes a repeated send, so an answer that was lost can be asked for again.
@@ -145,8 +148,8 @@ class RateLimitedQueue:
                 results = self._send_persistently(entries)
             except Exception as error:  # noqa: BLE001 - a bug in one call may be in every other, too
                 results = [Unconfirmed(f"{type(error).__name__} in the call")] * len(entries)
-            if reason := self.errors.reason_to_stop(results):
-                self.signals.stop(Stop(StopCause.QUEUE, reason))
+            if stop := self.errors.stop_after(results):
+                self.signals.stop(stop)
             return results
 
     def _send_persistently(self, entries: Sequence[SendEntry]) -> list[SendResult]:

@@ -70,7 +70,7 @@ class TaskRunner:
             destination=destination,
             run_id=self.run.run_id,
             who=self.run.who,
-            editor=self.run.editor,
+            editor=self.run.editor_for(destination),
             step=step,
             unproven_groups=frozenset(unproven_groups),
             proof=self.proof,

@@ -45,7 +45,7 @@ run:
   ramp: false
   allow_returns: 2.5%
 """
-OPEN = RunRequest(parked_queue_url="parked")
+OPEN = RunRequest(parked_queue_urls=("parked",))
 
 
 def test_the_options_of_a_run_are_read_and_fill_in_what_the_command_line_leaves_open() -> None:
@@ -63,7 +63,7 @@ def test_the_options_of_a_run_are_read_and_fill_in_what_the_command_line_leaves_
 
 def test_an_option_of_the_command_line_comes_before_the_policy_s() -> None:
     given = RunRequest(
-        parked_queue_url="parked",
+        parked_queue_urls=("parked",),
         max_rate=7,
         time_budget_seconds=60,
         masks=("sender_id",),

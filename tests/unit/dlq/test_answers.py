@@ -126,7 +126,7 @@ PRINTED: dict[str, Callable[[], None]] = {
 ANSWERS: dict[str, Callable[[], None]] = {
     **{f"drain {name}": partial(print_drain, summary) for name, summary in DRAINS.items()},
     **{
-        f"analysis {name}": partial(print_collected, None, findings)
+        f"analysis {name}": partial(print_collected, (), (), findings)
         for name, findings in ANALYSES.items()
     },
     **{f"redrive {name}": partial(print_redrive, summary) for name, summary in REDRIVES.items()},
@@ -179,7 +179,7 @@ def stopped(cause: StopCause, counts: dict[str, int]) -> RedriveSummary:
     return replace(redriven(counts, "r-1"), stopped_by=Stop(cause, "why"))
 
 
-DRAINED_ONLY = RunSummary("r-1", DRAINED, None, None, Pending(0, 0))
+DRAINED_ONLY = RunSummary("r-1", (DRAINED,), None, None, Pending(0, 0))
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ DRAINED_ONLY = RunSummary("r-1", DRAINED, None, None, Pending(0, 0))
         (replace(DRAINED_ONLY, redriven=stopped(StopCause.INTERRUPTED, {"halted": 1})), 130),
         (replace(DRAINED_ONLY, redriven=stopped(StopCause.RAMP, {"waits": 1})), 4),
         (replace(DRAINED_ONLY, redriven=stopped(StopCause.BAD_STEP, {"not_reached": 1})), 3),
-        (replace(DRAINED_ONLY, drained=replace(DRAINED, stopped_by=("SQS",))), 2),
+        (replace(DRAINED_ONLY, drained=(DRAINED, replace(DRAINED, stopped_by=("SQS",)))), 2),
     ],
 )
 def test_exit_code_of_a_scheduled_run(summary: RunSummary, exit_code: int) -> None:

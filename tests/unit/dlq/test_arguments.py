@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from dlq.cli.running import exit_code_of, main, parse
+from dlq.errors import InputError
 from dlq.explain.analyze import AnalysisRequest
 from dlq.redrive.request import RedriveRequest
 from dlq.scheduled_run import RunRequest
@@ -24,7 +25,7 @@ def test_collect_has_safe_defaults() -> None:
     given = {name: value for name, value in values.items() if value not in (None, ())}
 
     usual = {"has_samples": True, "logs_minutes": 10}
-    assert given == {"archive": "a", "parked_queue_url": "u", **usual}
+    assert given == {"archive": "a", "parked_queue_urls": ("u",), **usual}
 
 
 def test_collect_takes_the_options_of_both_parts() -> None:
@@ -33,6 +34,23 @@ def test_collect_takes_the_options_of_both_parts() -> None:
 
     names = ("limit", "time_budget_seconds", "tasks", "wait_seconds", "masks", "has_samples")
     assert [values[name] for name in names] == [5, 1.5, 3, 0, ("x", "y"), False]
+
+
+def test_collect_of_one_source_narrows_the_condition() -> None:
+    by_arn = "source_queue IS NULL AND endswith(source_arn, ':orders')"
+    of_orders = f"(source_queue = 'orders' OR {by_arn})"
+
+    assert parse([*COLLECT, "--queue", "orders"]).options["where"] == of_orders
+    words = [*COLLECT, "--queue", "orders", "--where", "a = 1 -- b"]
+    assert parse(words).options["where"] == f"{of_orders} AND (a = 1 -- b\n)"
+    with pytest.raises(InputError, match="--queue o'r: must be the name of a queue"):
+        parse([*COLLECT, "--queue", "o'r"])
+
+
+def test_several_parked_queues_may_be_named() -> None:
+    values = parse([*COLLECT, "--parked-queue-url", "v"]).options
+
+    assert values["parked_queue_urls"] == ("u", "v")
 
 
 def test_analyze_turns_an_age_into_a_fixed_time() -> None:
@@ -75,7 +93,7 @@ MANY = [
     "--reason",
     "why",
 ]
-OF_RUN = RunRequest(parked_queue_url="u", to_queue_url="m")
+OF_RUN = RunRequest(parked_queue_urls=("u",), to_queue_url="m")
 OF_REDRIVE = RedriveRequest(plan="p.yaml", to_queue_url="u")
 
 

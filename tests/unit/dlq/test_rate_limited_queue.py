@@ -224,7 +224,7 @@ def test_silence_puts_few_more_unconfirmed_than_were_in_flight() -> None:
 def test_nobody_waits_for_an_answer_to_others_beyond_the_claims_age() -> None:
     limiter, answers = FakeLimiter(), Answers(of={"0": [LOST]})
     queue = limited(answers, limiter=limiter, now=lambda: 100.0)
-    queue.errors.reason_to_stop([LOST])
+    queue.errors.stop_after([LOST])
 
     with queue.errors.one_at_a_time(0):
         assert queue.send(entries(1)) == [NotSent()]
@@ -256,12 +256,12 @@ def test_bug_in_each_call_stops_the_run() -> None:
         ("KMS.ThrottlingException", False, True),
     ],
 )
-def test_a_refusal_stops_the_run_or_is_transient_or_is_of_one_message(
+def test_a_refusal_stops_the_sends_to_the_queue_or_is_transient_or_is_of_one_message(
     code: str, *, is_global: bool, is_again: bool
 ) -> None:
-    reason = GlobalErrorDetector().reason_to_stop([GOOD, Refused(code, f"{code}: so it is")])
+    stop = GlobalErrorDetector().stop_after([GOOD, Refused(code, f"{code}: so it is")])
 
-    assert reason.startswith(code) if is_global else reason == ""
+    assert stop == (Stop(StopCause.QUEUE, f"{code}: so it is") if is_global else None)
     assert is_transient(Refused(code)) is is_again
 
 
@@ -279,16 +279,16 @@ SILENCE = [LOST] * (UNANSWERED_MESSAGES - 1)
     ],
 )
 def test_silence_stops_the_run(sends: Sequence[Sequence[SendResult]], reason: str) -> None:
-    *before, last = map(GlobalErrorDetector().reason_to_stop, sends)
+    *before, last = map(GlobalErrorDetector().stop_after, sends)
 
-    assert {*before} <= {""}
-    assert last == reason
+    assert {*before} <= {None}
+    assert last == (Stop(StopCause.NO_ANSWERS, reason) if reason else None)
 
 
 def silent() -> GlobalErrorDetector:
     detector = GlobalErrorDetector()
     with detector.one_at_a_time(0):
-        detector.reason_to_stop([GOOD, LOST])
+        detector.stop_after([GOOD, LOST])
     return detector
 
 
@@ -307,7 +307,7 @@ def silent() -> GlobalErrorDetector:
 def test_an_answer_to_a_later_send_ends_that(results: list[SendResult], is_over: bool) -> None:
     detector = silent()
     with detector.one_at_a_time(0):
-        detector.reason_to_stop(results)
+        detector.stop_after(results)
 
     with detector.one_at_a_time(0), detector.one_at_a_time(0) as beside:
         assert beside is is_over
@@ -317,8 +317,8 @@ def test_an_answer_to_an_earlier_send_does_not() -> None:
     detector = GlobalErrorDetector()
     with detector.one_at_a_time(0):
         with detector.one_at_a_time(0):
-            detector.reason_to_stop([LOST])
-        detector.reason_to_stop([GOOD])
+            detector.stop_after([LOST])
+        detector.stop_after([GOOD])
 
     with detector.one_at_a_time(0), detector.one_at_a_time(0) as beside:
         assert not beside

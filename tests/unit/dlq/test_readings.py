@@ -24,6 +24,7 @@ from dlq_replay.errors import TableError
 from tests.support.builders import queue_arn, queue_url
 
 ARN = "arn:aws:lambda:us-east-1:123456789012:function:replay"
+SWEEP = "arn:aws:lambda:us-east-1:123456789012:function:sweep"
 NOW = 1_700_000_000.0
 HOUR_AGO = NOW - 3600
 DLQ_POLICY = {"deadLetterTargetArn": queue_arn("parked"), "maxReceiveCount": 1000}
@@ -37,6 +38,8 @@ class FakeAws:
 
     Attributes:
         metrics: by name, values at their times.
+        mappings: the states of those of the function, or of the function and one DLQ.
+        rules: the states of the rules that invoke the sweep, by name.
         fails: the calls that AWS refuses.
         asked: the requests for metrics, by name.
     """
@@ -44,6 +47,7 @@ class FakeAws:
     queues: dict[str, dict[str, str]] = field(default_factory=dict)
     mappings: list[str] = field(default_factory=lambda: ["Enabled"])
     pipes: list[str] = field(default_factory=list)
+    rules: dict[str, str] = field(default_factory=dict)
     metrics: dict[str, dict[float, float]] = field(default_factory=dict)
     fails: frozenset[str] = frozenset()
     asked: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -85,10 +89,20 @@ class FakeAws:
 
     def paginate(self, **request: str) -> "FakeAws":
         if "FunctionName" in request:
-            assert request == {"FunctionName": "replay"}
+            assert request in (
+                {"FunctionName": "replay"},
+                {"FunctionName": "replay", "EventSourceArn": queue_arn("dlq")},
+            )
         else:
             assert request == {"TargetPrefix": ARN, "CurrentState": "RUNNING"}
         return self
+
+    def list_rule_names_by_target(self, TargetArn: str) -> Mapping[str, Any]:  # noqa: N803
+        assert TargetArn == SWEEP
+        return {"RuleNames": [*self.rules]}
+
+    def describe_rule(self, Name: str) -> Mapping[str, Any]:  # noqa: N803
+        return {"State": self.rules[Name]}
 
     def search(self, expression: str) -> list[str]:
         return {"EventSourceMappings[].State": self.mappings, "Pipes[].Target": self.pipes}[
@@ -105,7 +119,7 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> FakeAws:
 
 
 def probe_of(aws: FakeAws, **changes: Any) -> ReturnsProbe:
-    given = {"parked_queue_url": queue_url("parked"), "function_arn": ARN, **changes}
+    given = {"parked_queue_urls": (queue_url("parked"),), "function_arn": ARN, **changes}
     queue = DescribedQueue(queue_url("main"), aws.queues["main"])
     return ReturnsProbe(RedriveRequest(**given), queue, cast("ClientFactory", aws))
 
@@ -171,6 +185,40 @@ def test_obstacles(aws: FakeAws, changes: dict[str, Any], obstacle: str) -> None
         assert probe_of(aws, function_arn=None).read(HOUR_AGO, NOW).obstacle == ""
 
 
+FLEET = {"queue_tag": "payments", "sweep_function_arn": SWEEP}
+
+
+@pytest.mark.parametrize(
+    ("changes", "obstacle"),
+    [
+        ({"mappings": [], "rules": {"every-minute": "ENABLED"}}, ""),
+        ({"mappings": [], "rules": {"every-minute": "DISABLED"}}, NOT_FED),
+        ({"mappings": [], "rules": {}}, NOT_FED),
+        ({"mappings": ["Enabled"], "rules": {}}, ""),
+        # What the function leaves of other queues says nothing of this one.
+        ({"metrics": {"FailedTotal": {NOW - 600: 2.0}}}, ""),
+        ({"metrics": {"Failed": {NOW - 600: 2.0}}}, "the replay function had 2 Failed in"),
+    ],
+)
+def test_obstacles_of_a_queue_of_a_fleet(
+    aws: FakeAws, changes: dict[str, Any], obstacle: str
+) -> None:
+    for name, value in changes.items():
+        setattr(aws, name, value)
+    # The owner of a member need not let its DLQ feed the parked queue.
+    aws.queues["dlq"] = {}
+
+    probe = probe_of(aws, **FLEET)
+    probe.check()
+    reading = probe.read(HOUR_AGO, NOW)
+
+    assert (reading.obstacle == "") is (obstacle == "")
+    assert reading.obstacle.startswith(obstacle)
+    assert {"Name": "QueueTag", "Value": "payments"} in aws.asked["ReturnsNotCounted"]["Dimensions"]
+    if not obstacle:
+        assert {"Name": "MainQueue", "Value": "main"} in aws.asked["Failed"]["Dimensions"]
+
+
 @pytest.mark.parametrize(
     ("limit", "obstacle"),
     [
@@ -226,7 +274,7 @@ def test_queue_whose_failures_would_not_be_seen_is_refused(
     aws.queues[queue] = {}
 
     with pytest.raises(InputError, match=fault):
-        probe_of(aws, parked_queue_url=parked and queue_url(parked)).check()
+        probe_of(aws, parked_queue_urls=(queue_url(parked),) if parked else ()).check()
 
 
 TABLE_FAULTS = [
@@ -275,7 +323,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> Table:
 
 
 def found(aws: FakeAws, **changes: Any) -> tuple[dict[str, ReturnsProbe], str]:
-    given = {"parked_queue_url": queue_url("parked"), "failure_table": "failures", **changes}
+    given = {"parked_queue_urls": (queue_url("parked"),), "failure_table": "failures", **changes}
     main = DescribedQueue(queue_url("main"), aws.queues["main"])
     options = RedriveRequest(main_queue_url=main.url, **given)
     return find_probes(options, {main.url: main}, cast("ClientFactory", aws))

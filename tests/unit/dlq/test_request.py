@@ -5,7 +5,7 @@ import pytest
 
 from dlq.errors import InputError
 from dlq.plan.plan import Action, Plan, PlannedGroup, Snapshot
-from dlq.redrive.request import RedriveRequest
+from dlq.redrive.request import RedriveRequest, RestoreRequest
 from dlq.redrive.resolving.resolve import ResolvedPlan
 from dlq.redrive.send_run import SendRun
 from dlq.redrive.sending.task_division import task_count
@@ -45,6 +45,34 @@ def test_rate_of_less_than_a_message_in_ten_seconds_is_refused() -> None:
     options(max_rate=0.1).check()
     with pytest.raises(InputError, match=r"--max-rate 0.09: must be at least 0.1"):
         options(max_rate=0.09).check()
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"main_queue_url": "m"}, "--queue-tag and --main-queue-url exclude each other"),
+        ({"parked_queue_urls": ()}, "--queue-tag needs --parked-queue-url"),
+        ({"queue": "not a queue"}, "--queue not a queue: must be the name of a queue"),
+        ({"include_foreign": True}, "--include-foreign needs --to-queue-url"),
+        ({"to_queue_url": "u", "include_foreign": True, "parked_queue_urls": ()}, ""),
+        ({}, ""),
+    ],
+)
+def test_what_goes_with_a_tag(changes: dict[str, Any], fault: str) -> None:
+    given = {"to_queue_url": None, "queue_tag": "t", "parked_queue_urls": ("p",), **changes}
+    request = options(**given)
+    if not fault:
+        request.check()
+        assert request.is_fleet is not bool(request.to_queue_url)
+        return
+    with pytest.raises(InputError, match=f"^{fault}"):
+        request.check()
+
+
+def test_messages_of_others_are_restored_to_a_single_parked_queue() -> None:
+    RestoreRequest(("p",), include_foreign=True).check()
+    with pytest.raises(InputError, match="--include-foreign needs a single --parked-queue-url"):
+        RestoreRequest(("p", "q"), include_foreign=True).check()
 
 
 def test_watch_that_could_see_nothing_is_refused() -> None:

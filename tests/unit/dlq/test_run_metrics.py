@@ -21,7 +21,7 @@ def test_both_metrics_are_published_under_the_queue_s_name_also_where_they_are_0
     with mock_aws():
         client = boto3.client("cloudwatch")
 
-        publish_pending(client, "orders", Pending(0, 0))
+        publish_pending(client, "MainQueue", "orders", Pending(0, 0))
 
         listed = client.list_metrics(Namespace="DlqReplay")["Metrics"]
         assert {one["MetricName"] for one in listed} == {"PendingMessages", "OldestPendingSeconds"}
@@ -33,6 +33,6 @@ def test_both_metrics_are_published_under_the_queue_s_name_also_where_they_are_0
 def test_a_metric_that_cannot_be_published_is_no_reason_to_fail(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    publish_pending(cast("CloudWatchClient", Unreachable()), "orders", Pending(1, 1))
+    publish_pending(cast("CloudWatchClient", Unreachable()), "QueueTag", "all", Pending(1, 1))
 
     assert "not published" in capsys.readouterr().err

@@ -17,6 +17,7 @@ from dlq.ids.columns import (
     STATE,
 )
 from dlq.ids.dispositions import with_dispositions, with_states
+from tests.support.builders import queue_url
 
 WORST = {
     STATE: "sent",
@@ -32,7 +33,6 @@ WORST = {
 
 SETTINGS: dict[str, Any] = {
     "actions": {"s-1": "redrive", "s-2": "discard", "s-3": "leave", "s-4": "redrive"},
-    "to_fifo": True,
     "unconfirmed": "leave",
     "requires_room": True,
     "halted": ["s-1"],
@@ -46,6 +46,7 @@ REPAIRS: list[tuple[dict[str, Any], str, str | None]] = [
     ({STATE: "in_progress"}, "leave", None),
     ({"group_id": "s-1"}, "not_selected", None),
     ({SELECTED: True}, "foreign_source", "invoices"),
+    ({BLOCKER: "not_selected", BLOCKER_DETAIL: None}, "not_selected", None),
     ({BLOCKER: "other_parked_queue", BLOCKER_DETAIL: "1/x"}, "other_parked_queue", "1/x"),
     ({BLOCKER: "unknown_source", BLOCKER_DETAIL: None}, "unknown_source", None),
     ({BLOCKER: None, BLOCKER_DETAIL: None}, "in_progress", None),
@@ -74,7 +75,7 @@ TYPES: dict[str, Any] = {
 
 def table_of(row: dict[str, Any]) -> pa.Table:
     return pa.Table.from_pylist(
-        [{"message_id": "m-1", DESTINATION: "url", **row}], pa.schema(TYPES)
+        [{"message_id": "m-1", DESTINATION: queue_url("main.fifo"), **row}], pa.schema(TYPES)
     )
 
 
@@ -93,7 +94,7 @@ def test_the_first_rule_that_fits_holds() -> None:
         ({}, {STATE: "unconfirmed", "group_id": "s-2"}, "discard"),
         ({}, {"group_id": "s-2", EDIT_FAULT: "x", HAS_ROOM: False}, "discard"),
         ({}, {"group_id": "s-3"}, "leave"),
-        ({"to_fifo": False}, {"message_group_id": None}, "send"),
+        ({}, {DESTINATION: queue_url("main"), "message_group_id": None}, "send"),
         ({"requires_room": False}, {HAS_ROOM: False}, "send"),
         ({"actions": None}, {"group_id": "any drain"}, "send"),
         (

@@ -48,14 +48,13 @@ def some_rows(seed: int, groups: int) -> list[Row]:
     return rows
 
 
-@pytest.mark.parametrize("to_fifo", [True, False])
 @pytest.mark.parametrize("limit", [1, 7, 12, 1000])
 @pytest.mark.parametrize("seed", range(10))
-def test_limit_takes_the_first_of_the_plans_order_on_fifo_whole_groups(
-    seed: int, limit: int, *, to_fifo: bool
+def test_limit_takes_the_first_of_the_plans_order_and_groups_as_a_whole(
+    seed: int, limit: int
 ) -> None:
     def group_of(row: Row) -> str:
-        return (row.message_group_id if to_fifo else None) or row.message_id
+        return row.message_group_id or row.message_id
 
     rows = some_rows(seed, 6)
     work = [r for r in sorted(rows, key=lambda r: (r.unit, r.position)) if r.disposition in WORK]
@@ -68,7 +67,7 @@ def test_limit_takes_the_first_of_the_plans_order_on_fifo_whole_groups(
             if taken <= limit:
                 within.add(group)
 
-    after = dispositions_in(limited(rows_of(*map(Row._asdict, rows)), limit, to_fifo=to_fifo))
+    after = dispositions_in(limited(rows_of(*map(Row._asdict, rows)), limit))
 
     before = {row.message_id: row.disposition for row in rows}
     over = [row.message_id for row in work if group_of(row) not in within]
@@ -79,7 +78,7 @@ def test_limit_takes_the_first_of_the_plans_order_on_fifo_whole_groups(
 def test_a_limit_of_nothing_to_do_changes_nothing() -> None:
     rows = rows_of(Row("a", None, "u", 0, 0, "leave")._asdict())
 
-    assert dispositions_in(limited(rows, 1, to_fifo=True)) == {"a": "leave"}
+    assert dispositions_in(limited(rows, 1)) == {"a": "leave"}
 
 
 def positioned(message_id: str, unit: str | None, position: int | None) -> dict[str, Any]:
