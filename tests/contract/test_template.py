@@ -502,19 +502,16 @@ def test_the_job_understands_what_it_is_told(given: dict[str, str]) -> None:
 
 
 def test_the_job_of_a_fleet_is_told_its_tag_and_its_parked_queues() -> None:
-    of_one = command_line_of(**FLEET)
-    of_two = command_line_of(**FLEET, FifoParkedQueue="true")
+    _, of_one = parse(command_line_of(**FLEET)).options
+    _, of_two = parse(command_line_of(**SWEEP, FifoParkedQueue="true")).options
 
     url = "https://sqs.us-east-1.amazonaws.com/123456789012/"
-    standard = ["--parked-queue-url", f"{url}ParkedQueue"]
-    tag = ["--queue-tag", "shop"]
-    assert of_one[3:7] == [*standard, *tag]
-    assert "--sweep-function-arn" not in of_one
-    with_sweep = command_line_of(**SWEEP)
-    place = with_sweep.index("--sweep-function-arn")
-    assert with_sweep[place + 1] == "SweepFunction.Arn"
-    assert of_two[3:9] == [*standard, "--parked-queue-url", f"{url}ParkedFifoQueue.fifo", *tag]
-    assert "--main-queue-url" not in of_two
+    assert of_one.queue_tag == of_two.queue_tag == "shop"
+    assert of_one.main_queue_url is of_one.sweep_function_arn is None
+    assert of_one.parked_queue_urls == (f"{url}ParkedQueue",)
+    assert of_two.parked_queue_urls == (f"{url}ParkedQueue", f"{url}ParkedFifoQueue.fifo")
+    assert of_two.function_arn == "ReplayFunction.Arn"
+    assert of_two.sweep_function_arn == "SweepFunction.Arn"
 
 
 def test_what_is_decided_expires_by_the_command_of_the_second_job() -> None:
