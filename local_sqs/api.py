@@ -397,6 +397,46 @@ def _change(queue: Queue, entry: Request) -> Answer:
     return {}
 
 
+# --- Tags
+
+
+def tag_queue(model: SqsModel, request: Request) -> Answer:
+    model.find(request["QueueUrl"]).tags.update(request["Tags"])
+    return {}
+
+
+def untag_queue(model: SqsModel, request: Request) -> Answer:
+    tags = model.find(request["QueueUrl"]).tags
+    for key in request["TagKeys"]:
+        tags.pop(key, None)
+    return {}
+
+
+def list_queue_tags(model: SqsModel, request: Request) -> Answer:
+    return {"Tags": dict(model.find(request["QueueUrl"]).tags)}
+
+
+def get_resources(model: SqsModel, request: Request) -> Answer:
+    """Answer for the Resource Groups Tagging API: the queues that have one of each filter's values.
+
+    A tag is seen at once; AWS takes some minutes.
+    """
+    resources = []
+    for queue in model.queues.values():
+        filters = request.get("TagFilters", [])
+        if queue.tags and all(
+            queue.tags.get(wanted["Key"]) in wanted["Values"] for wanted in filters
+        ):
+            tags = [{"Key": key, "Value": value} for key, value in queue.tags.items()]
+            resources.append({"ResourceARN": queue.arn, "Tags": tags})
+
+    size = request.get("ResourcesPerPage", 50)
+    start = int(request.get("PaginationToken") or 0)
+    end = start + size
+    token = str(end) if end < len(resources) else ""
+    return {"ResourceTagMappingList": resources[start:end], "PaginationToken": token}
+
+
 # --- CloudWatch metrics of a queue
 
 
@@ -469,9 +509,13 @@ OPERATIONS: Mapping[str, Callable[[SqsModel, Request], Answer]] = {
     "GetMetricStatistics": get_metric_statistics,
     "GetQueueAttributes": get_queue_attributes,
     "GetQueueUrl": get_queue_url,
+    "GetResources": get_resources,
     "ListDeadLetterSourceQueues": list_dead_letter_source_queues,
+    "ListQueueTags": list_queue_tags,
     "ReceiveMessage": receive_message,
     "SendMessage": send_message,
     "SendMessageBatch": send_message_batch,
     "SetQueueAttributes": set_queue_attributes,
+    "TagQueue": tag_queue,
+    "UntagQueue": untag_queue,
 }

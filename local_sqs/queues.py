@@ -45,6 +45,7 @@ class Queue:
         self.created_ms = self.modified_ms = model.clock.now_ms()
         self.in_flight_quota = 120_000  # SQSDeveloperGuide, message quotas
         self.deleted = Counter[int]()
+        self.tags: dict[str, str] = {}
         self._model = model
         self._serial = serial
         self._messages: dict[str, StoredMessage] = {}

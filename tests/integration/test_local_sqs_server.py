@@ -10,6 +10,7 @@ from botocore.config import Config
 from botocore.exceptions import ReadTimeoutError
 
 from dlq_replay.aws.breaker_table import read_deletions
+from dlq_replay.aws.tagged_queues import list_tagged_queues
 from local_sqs.server import RunningServer, serve_in_thread
 from tests.support.sqs_driver import Driver
 
@@ -58,3 +59,20 @@ def test_the_server_says_for_cloudwatch_how_many_messages_were_deleted(
     assert sum(counts.values()) == 3
     assert set(counts) <= {now // 60 - 1, now // 60}
     assert deletions("of-another-account") == {}
+
+
+def test_the_server_answers_which_queues_carry_a_tag(served: RunningServer) -> None:
+    """Page by page, for the Resource Groups Tagging API."""
+    sqs = driver_for(served.url)
+    tagged = [sqs.queue(f"orders-{number:03d}") for number in range(150)]
+    for queue in tagged:
+        sqs.client.tag_queue(QueueUrl=queue.url, Tags={"dlq-replay": "all", "team": "shop"})
+    other = sqs.queue("invoices")
+    sqs.client.tag_queue(QueueUrl=other.url, Tags={"dlq-replay": "others"})
+    sqs.client.untag_queue(QueueUrl=tagged[7].url, TagKeys=["dlq-replay"])
+    tagging = boto3.client("resourcegroupstaggingapi", endpoint_url=served.url)
+
+    names = {queue.name for queue in list_tagged_queues(tagging, "all")}
+
+    assert names == {queue.name for queue in tagged} - {tagged[7].name}
+    assert sqs.client.list_queue_tags(QueueUrl=tagged[7].url)["Tags"] == {"team": "shop"}
