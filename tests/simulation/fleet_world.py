@@ -127,6 +127,9 @@ class FleetWorld:
             lambda service: client if service == "resourcegroupstaggingapi" else _NoMappings(),
             self.queue_of,
             InlineExecutor(),
+            frozenset(
+                {QueueAddress.from_url(queue.url) for queue in (self.parked, self.fifo_parked)}
+            ),
             self.clock.time,
         )
 
