@@ -175,13 +175,15 @@ class _DestinationSender:
         """Send to each destination; return the results in the order of *work*.
 
         What stops the run stops the destinations that follow. A limit of the circuit breaker, a
-        failure table that cannot be read for a minute, or a ramp that waits, stops its own
-        destination alone. Limited ones come last.
+        failure table that cannot be read for a minute, a queue that takes no messages, or a ramp
+        that waits, stops its own destination alone. Limited ones come last, and before them those
+        with the largest groups: a ramp waits between its steps, and a single message has one.
         """
         table = self.run.request.failure_table
         is_limited = {url: bool(read_limit(table, url).sentence) for url in work}
+        largest = {url: max(tally.count for tally in work[url]) for url in work}
         sent: dict[str, Sent] = {}
-        for url in sorted(work, key=lambda url: (is_limited[url], url)):
+        for url in sorted(work, key=lambda url: (is_limited[url], largest[url], url)):
             stop = first_stop(sent.values())
             if stop and not stop.cause.stops_one_destination:
                 sent[url] = Sent(tuple(not_reached(work[url])))

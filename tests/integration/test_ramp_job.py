@@ -40,6 +40,7 @@ from dlq_replay.wire.message import Message
 from local_sqs.clock import VirtualClock
 from local_sqs.faults import Effect, Fault
 from local_sqs.model import SqsModel
+from local_sqs.model_queue import ModelQueue
 from local_sqs.server import serve_in_thread
 from tests.integration.client_at import client_at
 from tests.integration.conftest import MakeQueue
@@ -48,7 +49,9 @@ from tests.simulation.ramp_world import RampWorld
 from tests.support.approved_plan import planned
 from tests.support.builders import context, counter, filler, message
 from tests.support.processes import Died, die
+from tests.support.sqs_driver import redrive_policy
 from tests.support.stops import sentence_of
+from tests.support.tagging_server import serving_tags
 
 
 @pytest.fixture
@@ -215,6 +218,35 @@ def test_bad_step_halts_its_group_until_somebody_decides_and_the_other_goes_on(
     assert last.counts == {"sent_before": 11, "sent": 9}
     assert job.sizes(bad) == [1, 1, 2, 6]
     assert len(job.handled()) == len({*job.handled()}) == 19
+
+
+def test_each_queue_of_a_fleet_has_a_ramp_of_its_own(
+    job: Job, world: RampWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody consumes one of them. The owners of DLQs need not let them feed the parked queue."""
+    idle_dlq = ModelQueue(world.front, "idle-dlq")
+    policy = redrive_policy(idle_dlq, 2)
+    idle = ModelQueue(world.front, "idle", VisibilityTimeout="1", RedrivePolicy=policy)
+    world.dlq.client.set_queue_attributes(QueueUrl=world.dlq.url, Attributes={"RedrivePolicy": ""})
+    letters = []
+    for n in range(10):
+        name = "main" if n < 7 else "idle"
+        failure = FailureError("TimeoutError", "it was so")
+        ours = context(first_id=f"first-{n}", error=failure, source_queue=name)
+        letters.append(parked(n, attributes=ours))
+    job.begin(letters)
+
+    with serving_tags() as tags:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_RESOURCE_GROUPS_TAGGING_API", tags.url)
+        tags.arns["payments"] = [queue.arn for queue in (world.main, world.dlq, idle, idle_dlq)]
+        summary = job.run(main_queue_url=None, queue_tag="payments")
+
+    assert summary.counts == {"sent": 8, "not_reached": 2}
+    assert summary.destinations == {world.main.url: 7, idle.url: 1}
+    assert summary.stopped_by is not None
+    assert summary.stopped_by.cause is StopCause.RAMP
+    assert job.handled() == list(range(7))
+    assert job.sizes(job.groups["TimeoutError"]) == [1, 2, 4]
 
 
 def test_run_that_is_killed_goes_on_at_its_step_and_sends_nothing_twice(
