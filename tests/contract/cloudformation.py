@@ -31,6 +31,7 @@ _REFS: Mapping[str, str] = {
 
 _ATTRIBUTES: Mapping[tuple[str, str], str] = {
     ("AWS::DynamoDB::Table", "Arn"): _ARN.format("dynamodb", "table/{}"),
+    ("AWS::Events::Rule", "Arn"): _ARN.format("events", "rule/{}"),
     ("AWS::S3::Bucket", "Arn"): "arn:aws:s3:::{}",
     ("AWS::SQS::Queue", "Arn"): _ARN.format("sqs", "{}"),
     ("AWS::SQS::Queue", "QueueName"): "{}",

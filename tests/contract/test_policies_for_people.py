@@ -104,8 +104,12 @@ def test_operators_of_a_fleet_pause_and_resume_its_sweep_alone(given: dict[str, 
 
     for action in ("DescribeRule", *changes, "PutRule", "DeleteRule", "PutTargets"):
         is_given = action in changes | {"DescribeRule"}
-        assert is_allowed(Call(f"events:{action}", "SweepRule.Arn"), statements) is is_given
-        assert not is_allowed(Call(f"events:{action}", "SparkJobFailedRule.Arn"), statements)
+        of_sweep, of_job = (
+            Call(f"events:{action}", f"arn:aws:events:us-east-1:123456789012:rule/{rule}")
+            for rule in ("SweepRule", "SparkJobFailedRule")
+        )
+        assert is_allowed(of_sweep, statements) is is_given
+        assert not is_allowed(of_job, statements)
     for function in ("ReplayFunction", "SweepFunction"):
         assert is_allowed(Call("lambda:GetFunctionConfiguration", f"{function}.Arn"), statements)
     for action in ("tag:GetResources", "cloudwatch:GetMetricData"):

@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -221,10 +221,7 @@ def test_a_sweep_of_a_fleet(aws: RecordedAws, monkeypatch: pytest.MonkeyPatch) -
     waits = {"BackoffRate": "9999", "BackoffCapSeconds": "999999"}
     stack = Stack.of(TEMPLATE, SWEEP | waits)
     queues = make_queues()
-    # Invoices has the same DLQ, and has not joined.
-    members = ("MainQueue", "DeadLetterQueue")
-    for name in members:
-        boto3.client("sqs").tag_queue(QueueUrl=queues[name].url, Tags={TAG_KEY: "shop"})
+    tag_members(queues)
     create_failure_table(boto3.client("dynamodb"), "FailureTable")
 
     def letter(body: str, source: str = "MainQueue", **fields: Any) -> SendEntry:
@@ -249,11 +246,7 @@ def test_a_sweep_of_a_fleet(aws: RecordedAws, monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setenv(name, value)
     sweep.lambda_handler({}, Remaining(seconds=20))
 
-    tagged = {f"arn:aws:sqs:{ACCOUNT}:{name}" for name in members}
-    calls = [
-        replace(call, context={TAG_CONDITION: "shop"}) if call.resource in tagged else call
-        for call in aws.calls
-    ]
+    calls = list(map(with_tag, aws.calls))
     assert missing(calls, stack, "ReplayRole") == set()
     assert queues["ParkedQueue"].describe()["ApproximateNumberOfMessages"] == "1"
     assert queues["Invoices"].describe()["ApproximateNumberOfMessages"] == "0"
@@ -267,6 +260,21 @@ def test_a_sweep_of_a_fleet(aws: RecordedAws, monkeypatch: pytest.MonkeyPatch) -
         ("kms:Decrypt", keys),
         ("kms:GenerateDataKey", keys),
     }
+
+
+MEMBER_NAMES = ("MainQueue", "DeadLetterQueue")
+"""Invoices has the same DLQ, and has not joined."""
+
+
+def tag_members(queues: Mapping[str, SqsQueue]) -> None:
+    for name in MEMBER_NAMES:
+        boto3.client("sqs").tag_queue(QueueUrl=queues[name].url, Tags={TAG_KEY: "shop"})
+
+
+def with_tag(call: Call) -> Call:
+    """Return a call with the tag of its queue, as SQS knows it."""
+    is_of_member = call.resource in {f"arn:aws:sqs:{ACCOUNT}:{name}" for name in MEMBER_NAMES}
+    return replace(call, context={TAG_CONDITION: "shop"}) if is_of_member else call
 
 
 class Remaining:
@@ -394,6 +402,46 @@ def test_removing_what_is_decided(aws: RecordedAws) -> None:
     assert archive.list("commands") == []
     assert missing(aws.calls, stack, "ExpireRole") == set()
     assert unused(aws.calls + MADE_BY_GLUE, stack, "ExpireRole") == set()
+
+
+def test_the_job_of_a_fleet(aws: RecordedAws) -> None:
+    """The command of the template, on this machine: the next test has what Spark does."""
+    policy = {"SparkJobPolicyUri": "s3://policybucket/policy.yaml", "SparkJobExecute": "true"}
+    stack = Stack.of(TEMPLATE, SPARK_JOB | SWEEP | policy)
+    arguments = stack.resources["SparkJob"]["Properties"]["DefaultArguments"]
+    queues = make_queues()
+    tag_members(queues)
+    s3 = versioned_bucket()
+    s3.create_bucket(Bucket="policybucket")
+    at_once = f"{REDRIVE_ALL}run: {{ramp: false}}\n"
+    s3.put_object(Bucket="policybucket", Key="policy.yaml", Body=at_once)
+    for source in ("MainQueue", "Invoices"):
+        attributes = context("{}", reason="attempts_exhausted", source_queue=source)
+        queues["ParkedQueue"].send([SendEntry("{}", attributes)])
+    create_failure_table(boto3.client("dynamodb"), "FailureTable")
+    events = boto3.client("events")
+    events.put_rule(Name="SweepRule", ScheduleExpression="rate(1 minute)")
+    sweep_arn = "arn:aws:lambda:us-east-1:123456789012:function:sweep"
+    events.put_targets(Rule="SweepRule", Targets=[{"Id": "sweep", "Arn": sweep_arn}])
+    aws.calls.clear()
+
+    assert dlq(command_of(["--command-line", arguments["--command-line"]])) == 0
+    # A ramp also asks for what this reads.
+    main = DescribedQueue(queues["MainQueue"].url, queues["MainQueue"].describe())
+    function_arn = sweep_arn.replace("sweep", "replay")
+    asked = RedriveRequest(
+        queue_tag="shop", function_arn=function_arn, sweep_function_arn=sweep_arn
+    )
+    ReturnsProbe(asked, main, sqs_client).read(time.time() - 600, time.time())
+
+    calls = list(map(with_tag, aws.calls))
+    # Nobody sends to a queue without the tag.
+    assert queues["MainQueue"].describe()["ApproximateNumberOfMessages"] == "1"
+    assert queues["Invoices"].describe()["ApproximateNumberOfMessages"] == "0"
+    assert missing(calls, stack, "SparkJobRole") == {Call("sts:GetCallerIdentity", "*")}
+    of_fleet = ("sqs:", "tag:", "events:")
+    pairs = unused(calls, stack, "SparkJobRole")
+    assert {pair for pair in pairs if pair[0].startswith(of_fleet)} == set()
 
 
 def tasks_of_stages(log: Path) -> list[int]:

@@ -66,6 +66,7 @@ _LISTED = {
 """By the paths of services without operations in their requests."""
 
 
+_KINDS = {"events": "rule", "glue": "job"}
 _PREFIXES = {"sts": "sts", "tagging": "tag"}
 """Of actions, by the service that a request is signed for: calls without a resource."""
 
@@ -91,10 +92,11 @@ def _call(environ: Environ, body: bytes) -> Call:  # noqa: PLR0911 - one for eac
             [table] = sent.get("RequestItems") or [sent["TableName"]]
             arn = f"arn:aws:dynamodb:{_ACCOUNT}:table/{table}"
             return Call(f"dynamodb:{operation}", arn, {"dynamodb:LeadingKeys": _keys(sent)})
-        case "glue":
+        case "glue" | "events":
             sent = json.loads(body)
-            job = sent.get("JobName") or sent["Name"]
-            return Call(f"glue:{operation}", f"arn:aws:glue:{_ACCOUNT}:job/{job}")
+            name = sent.get("JobName") or sent.get("Name")
+            arn = f"arn:aws:{service}:{_ACCOUNT}:{_KINDS[service]}/{name}" if name else "*"
+            return Call(f"{service}:{operation}", arn)
         case "logs":
             group = json.loads(body)["logGroupName"]
             return Call(f"logs:{operation}", f"arn:aws:logs:{_ACCOUNT}:log-group:{group}:*")
