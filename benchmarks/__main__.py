@@ -16,7 +16,7 @@ from benchmarks import ROOT
 from benchmarks.findings import Finding, markdown
 from benchmarks.rig import running_rig
 
-BENCHMARKS = ("cold_start", "replay", "small", "transfers", "analysis", "ids", "growth")
+BENCHMARKS = ("cold_start", "replay", "small", "transfers", "analysis", "ids", "growth", "fleet")
 RESULTS = Path(".bench") / "latest.json"
 PAGE = ROOT / "benchmarks" / "README.md"
 

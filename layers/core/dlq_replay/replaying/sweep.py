@@ -19,7 +19,7 @@ from dlq_replay.replaying.fleet import NO_PARKED_QUEUE, Fleet, FleetBatch
 from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.message import Message, UnreadableRecord
 
-CONCURRENT_QUEUES = 20
+CONCURRENT_QUEUES = 50
 """Turns at once: most of them only wait for an answer that an empty queue gives after a second."""
 
 RECEIVE_WAIT_SECONDS = 1
