@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -67,7 +68,9 @@ class _Fleet:
 
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
-        self.client = boto3.client("sqs", endpoint_url=rig.url, config=Config(max_pool_connections=16))
+        self.client = boto3.client(
+            "sqs", endpoint_url=rig.url, config=Config(max_pool_connections=16)
+        )
         self.parked = self.client.create_queue(QueueName="parked")["QueueUrl"]
         self.names: list[str] = []
 
@@ -110,20 +113,8 @@ class _Fleet:
             limiter = threading.Thread(target=_limit, args=(process.pid, ended))
             limiter.start()
 
-            def sweep() -> dict[str, float]:
-                assert process.stdin
-                assert process.stdout
-                process.stdin.write("sweep\n")
-                process.stdin.flush()
-                while True:
-                    line = process.stdout.readline()
-                    if line.startswith("swept "):
-                        return json.loads(line.removeprefix("swept "))  # type: ignore[no-any-return]
-                    if not line:
-                        raise RuntimeError("the sweep ended with an error, which is above")
-
             try:
-                yield sweep
+                yield partial(_sweep, process)
             finally:
                 ended.set()
                 limiter.join()
@@ -168,7 +159,9 @@ class _Fleet:
         url = f"{self.parked.rpartition('/')[0]}/{name}-dlq"
         for start in range(0, count, 10):
             numbers = range(start, min(count, start + 10))
-            entries: Any = [{"Id": str(n), "MessageBody": f"{name} {n} {'x' * 900}"} for n in numbers]
+            entries: Any = [
+                {"Id": str(n), "MessageBody": f"{name} {n} {'x' * 900}"} for n in numbers
+            ]
             self.client.send_message_batch(QueueUrl=url, Entries=entries)
 
     def _waiting(self, names: Sequence[str] | set[str]) -> int:
@@ -177,13 +170,29 @@ class _Fleet:
     def _count(self, queue: str) -> int:
         url = f"{self.parked.rpartition('/')[0]}/{queue}"
         names: Any = ["All"]
-        attributes = self.client.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
+        attributes = self.client.get_queue_attributes(QueueUrl=url, AttributeNames=names)[
+            "Attributes"
+        ]
         visible = int(attributes["ApproximateNumberOfMessages"])
         return visible + int(attributes["ApproximateNumberOfMessagesNotVisible"])
 
 
+def _sweep(process: subprocess.Popen[str]) -> dict[str, float]:
+    """Let the process sweep once; return the seconds that it took and its memory."""
+    if process.stdin is None or process.stdout is None:
+        raise RuntimeError("the process has no pipes")
+    process.stdin.write("sweep\n")
+    process.stdin.flush()
+    for line in process.stdout:
+        if line.startswith("swept "):
+            figures: dict[str, float] = json.loads(line.removeprefix("swept "))
+            return figures
+    raise RuntimeError("the sweep ended with an error, which is above")
+
+
 def _limit(pid: int, ended: threading.Event) -> None:
     """Stop a process for the rest of each period in which it has used its share."""
+
     def used_seconds() -> float:
         tasks = Path(f"/proc/{pid}/task").iterdir()
         return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
