@@ -14,8 +14,9 @@ _PROBLEMS: dict[str, str] = {
         "--parked-queue-url and destination, restore them with --include-foreign"
     ),
     Disposition.FOREIGN: (
-        "left: they came from another main queue, which does not use this dead-letter queue or "
-        "cannot be seen from here (sqs:GetQueueAttributes); send them with --to-queue-url, and "
+        "left: they came from another main queue, which does not use this dead-letter queue (with "
+        "--queue-tag: it or its dead-letter queue does not have the tag), or which cannot be seen "
+        "from here (sqs:GetQueueAttributes); send them with --to-queue-url, and "
         "--include-foreign where the queue is not recorded"
     ),
     Disposition.UNKNOWN_SOURCE: (
@@ -30,8 +31,8 @@ _PROBLEMS: dict[str, str] = {
     Disposition.NO_GROUP: "left: a FIFO queue needs a MessageGroupId and they have none",
     Disposition.EDIT_FAILED: "left: the plan's edit does not fit them",
     Disposition.SPLIT_GROUP: (
-        "left: --where takes only a part of their message group, which goes whole or not at all"
-        " on a FIFO queue"
+        "left: --where or --queue takes only a part of their message group, which goes whole or "
+        "not at all on a FIFO queue"
     ),
     Disposition.UNCONFIRMED: (
         "unconfirmed: they may have been sent and no answer came; look for them at the consumer, "

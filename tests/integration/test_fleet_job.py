@@ -1,6 +1,5 @@
 """Redrives of a fleet: each message goes to its own source, which must have the tag, or stays."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -11,7 +10,6 @@ import pytest
 from dlq.archive.storage.files import Archive, open_archive
 from dlq.cli.running import parse
 from dlq.engine import Engine
-from dlq.errors import InputError
 from dlq.redrive.redrive import redrive
 from dlq.redrive.request import RedriveRequest, RestoreRequest
 from dlq.redrive.restore import restore
@@ -25,9 +23,6 @@ from tests.integration.spark_world import analyzed, archive_of, bodies, entry_of
 from tests.support.approved_plan import planned
 from tests.support.builders import context, counter, filler, message
 from tests.support.small_jobs import REDRIVE_ALL
-from tests.support.tagging_server import TaggedQueues, serving_tags
-
-TAG = "payments"
 
 
 def name_of(queue: SqsQueue) -> str:
@@ -45,7 +40,6 @@ class Fleet:
     engine: Engine
     make_queue: MakeQueue
     folder: Path
-    tags: TaggedQueues
     queues: dict[str, SqsQueue] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -66,14 +60,24 @@ class Fleet:
                 target = self.parked if dlq == "dlq-2" else None
                 self.queues[dlq] = self.make_queue(dlq, target)
             self.queues[source] = self.make_queue(source, self.queues[dlq])
-        # The tag of one source is gone, and so is another one that still has it; one DLQ has none.
-        self.tag(*self.queues.keys() - {"left", "dlq-4"})
+        # A tag on a parked queue makes it no member.
+        for queue in (self.parked, *self.queues.values()):
+            queue.client.tag_queue(QueueUrl=queue.url, Tags={"dlq-replay": self.tag})
+        # The tag of one source is gone, and so is another one; one DLQ has another tag.
+        self.untag("left")
+        other = {"dlq-replay": f"{self.tag}-of-others"}
+        self.queues["dlq-4"].client.tag_queue(QueueUrl=self.queues["dlq-4"].url, Tags=other)
         deleted = self.queues["deleted"]
         deleted.client.delete_queue(QueueUrl=deleted.url)
 
-    def tag(self, *names: str) -> None:
-        # A tag on a parked queue makes it no member.
-        self.tags.arns[TAG] = [arn_of(self.parked), *map(self.arn, sorted(names))]
+    @property
+    def tag(self) -> str:
+        """The value of the tag: of no other test."""
+        return name_of(self.parked)
+
+    def untag(self, name: str) -> None:
+        queue = self.queues[name]
+        queue.client.untag_queue(QueueUrl=queue.url, TagKeys=["dlq-replay"])
 
     def arn(self, name: str) -> str:
         return arn_of(self.queues[name])
@@ -101,7 +105,7 @@ class Fleet:
     def request(self, plan: str, **changes: Any) -> RedriveRequest:
         usual = RedriveRequest(
             plan=plan,
-            queue_tag=TAG,
+            queue_tag=self.tag,
             parked_queue_urls=(self.parked.url, self.parked_fifo.url),
             execute=True,
             reason="it is fixed",
@@ -129,11 +133,8 @@ def fleet(
     make_queue: MakeQueue,
     tmp_path: Path,
     quick_drains: None,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Fleet]:
-    with serving_tags() as tags:
-        monkeypatch.setenv("AWS_ENDPOINT_URL_RESOURCE_GROUPS_TAGGING_API", tags.url)
-        yield Fleet(engine, make_queue, tmp_path / "archive", tags)
+) -> Fleet:
+    return Fleet(engine, make_queue, tmp_path / "archive")
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -174,7 +175,7 @@ def test_no_message_of_a_fleet_goes_to_a_queue_that_it_did_not_come_from(
     assert fleet.arrived() == {}
 
 
-def test_a_queue_that_sqs_does_not_describe_keeps_its_messages_and_is_named(fleet: Fleet) -> None:
+def test_messages_without_a_destination_are_named(fleet: Fleet) -> None:
     archive = fleet.archived([fleet.of("orders", 1), fleet.of("deleted", 2), fleet.of(None, 3)])
 
     summary = fleet.redrive(archive)
@@ -183,26 +184,13 @@ def test_a_queue_that_sqs_does_not_describe_keeps_its_messages_and_is_named(flee
     problems = {problem.disposition: problem for problem in summary.problems}
     assert problems["foreign_source"].detail == name_of(fleet.queues["deleted"])
     assert problems["unknown_source"].examples == ("m-003",)
-    [note] = summary.notes
-    assert note.startswith("messages of a queue with the tag are left: ")
-    assert name_of(fleet.queues["deleted"]) in note
-
-
-def test_a_list_of_tags_that_cannot_be_read_sends_nothing(fleet: Fleet) -> None:
-    archive = fleet.archived([fleet.of("orders", 1)])
-    fleet.tags.is_refused = True
-
-    with pytest.raises(InputError, match=r"^--queue-tag: .*AccessDeniedException"):
-        fleet.redrive(archive)
-    assert fleet.arrived() == {}
-    assert archive.list("ledger") == []
 
 
 def test_a_source_that_leaves_between_two_runs_gets_no_more(fleet: Fleet) -> None:
     archive = fleet.archived([fleet.of("orders", 1), fleet.of("invoices", 2)])
     assert fleet.redrive(archive, limit=1).count("sent") == 1
     [(name, _)] = fleet.arrived().items()
-    fleet.tag("dlq-1", name)
+    fleet.untag("invoices" if name == "orders" else "orders")
 
     assert fleet.redrive(archive).count("sent", "foreign_source") == 1
     assert fleet.arrived() == {}
@@ -309,7 +297,11 @@ def test_one_run_drains_both_parked_queues_and_redrives_both_kinds(
     def run_now(**changes: Any) -> Any:
         urls = (fleet.parked.url, fleet.parked_fifo.url)
         usual = RunRequest(
-            parked_queue_urls=urls, queue_tag=TAG, policy=str(policy), execute=True, reason="night"
+            parked_queue_urls=urls,
+            queue_tag=fleet.tag,
+            policy=str(policy),
+            execute=True,
+            reason="night",
         )
         return run(fleet.engine, archive, replace(usual, **changes))
 

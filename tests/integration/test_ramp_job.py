@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 import pytest
 import yaml
@@ -51,7 +52,6 @@ from tests.support.builders import context, counter, filler, message
 from tests.support.processes import Died, die
 from tests.support.sqs_driver import redrive_policy
 from tests.support.stops import sentence_of
-from tests.support.tagging_server import serving_tags
 
 
 @pytest.fixture
@@ -236,10 +236,12 @@ def test_each_queue_of_a_fleet_has_a_ramp_of_its_own(
         letters.append(parked(n, attributes=ours))
     job.begin(letters)
 
-    with serving_tags() as tags:
-        monkeypatch.setenv("AWS_ENDPOINT_URL_RESOURCE_GROUPS_TAGGING_API", tags.url)
-        tags.arns["payments"] = [queue.arn for queue in (world.main, world.dlq, idle, idle_dlq)]
-        summary = job.run(main_queue_url=None, queue_tag="payments")
+    for queue in (world.main, world.dlq, idle, idle_dlq):
+        queue.client.tag_queue(QueueUrl=queue.url, Tags={"dlq-replay": "payments"})
+    server = urljoin(world.main.url, "/")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_RESOURCE_GROUPS_TAGGING_API", server)
+
+    summary = job.run(main_queue_url=None, queue_tag="payments")
 
     assert summary.counts == {"sent": 8, "not_reached": 2}
     assert summary.destinations == {world.main.url: 7, idle.url: 1}

@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
+import pytest
 from botocore.exceptions import ClientError
 
+from dlq.errors import InputError
 from dlq.redrive.request import RedriveRequest
 from dlq.redrive.resolving.queues import find_members
 from tests.support.builders import queue_arn, queue_url
@@ -27,11 +29,14 @@ class FakeAws:
 
     dead_letter_queues: Mapping[str, str | None]
     asked: list[str] = field(default_factory=list)
+    is_refused: bool = False
 
     def __call__(self, _: str) -> "FakeAws":
         return self
 
     def get_resources(self, **_: Any) -> Mapping[str, Any]:
+        if self.is_refused:
+            raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "GetResources")
         arns = [queue_arn(name) for name in self.dead_letter_queues if name not in UNTAGGED]
         return {"ResourceTagMappingList": [{"ResourceARN": arn} for arn in arns]}
 
@@ -64,6 +69,14 @@ def test_only_queues_that_messages_name_are_asked_for_however_many_have_the_tag(
     assert sorted(aws.asked) == ["deleted", "dlq", "dlq", "loose", "orders", *UNTAGGED[:2]]
     [note] = notes
     assert "deleted" in note
+
+
+def test_a_list_of_tags_that_cannot_be_read_is_an_error() -> None:
+    """The part of it that can be read is not taken for the fleet."""
+    client = cast("ClientFactory", FakeAws({"dlq": None, "orders": "dlq"}, is_refused=True))
+
+    with pytest.raises(InputError, match=r"^--queue-tag: .*dlq-replay=payments: AccessDenied: no"):
+        find_members(REQUEST, {"orders"}, client, client)
 
 
 def test_a_queue_without_a_redrive_policy_is_no_source() -> None:
