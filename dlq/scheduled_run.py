@@ -212,7 +212,7 @@ def run(
         drained=drained,
         findings=findings,
         redriven=redrive_step.summary,
-        pending=_pending(archive, run_id, drained_at, count(archive)),
+        pending=_pending(archive, run_id, drained_at, count(archive, is_fleet=request.is_fleet)),
         policy_sha256=policy.sha256 if policy else None,
         postponed=redrive_step.postponed,
         refused=redrive_step.refused,

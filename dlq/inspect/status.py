@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -179,12 +179,12 @@ def status(options: StatusOptions, *, progress: Progress = silent) -> ArchiveSta
     )
 
 
-def count_with_report(archive: Archive) -> ArchiveStatus:
+def count_with_report(archive: Archive, *, is_fleet: bool = False) -> ArchiveStatus:
     """As ``count``, and compare the newest report with what is pending."""
     now_seconds = time.time()
     messages = read_messages(archive)
     pending = messages.pending()
-    counts = _counted(archive, messages, pending, now_seconds)
+    counts = _counted(archive, messages, pending, now_seconds, is_fleet=is_fleet)
     return replace(counts, report=_newest_report(archive, pending))
 
 
@@ -272,15 +272,23 @@ def _with_returns(archive: Archive, plan: PlanCount, failure_table: str | None) 
     return replace(plan, returned=sum(returned), returned_at=returned_at)
 
 
-def count(archive: Archive) -> ArchiveStatus:
-    """Count the messages that an archive holds now. Holds the ids of the pending ones in memory."""
+def count(archive: Archive, *, is_fleet: bool = False) -> ArchiveStatus:
+    """Count the messages that an archive holds now. Holds the ids of the pending ones in memory.
+
+    *is_fleet*: a message waits only for those of its own source, see ``ids.order``.
+    """
     now_seconds = time.time()
     messages = read_messages(archive)
-    return _counted(archive, messages, messages.pending(), now_seconds)
+    return _counted(archive, messages, messages.pending(), now_seconds, is_fleet=is_fleet)
 
 
 def _counted(
-    archive: Archive, messages: Messages, pending: pa.Table, now_seconds: float
+    archive: Archive,
+    messages: Messages,
+    pending: pa.Table,
+    now_seconds: float,
+    *,
+    is_fleet: bool,
 ) -> ArchiveStatus:
     counts = Counter({PENDING: pending.num_rows})
     drains: dict[str, DrainCount] = {}
@@ -300,7 +308,7 @@ def _counted(
         )
 
     oldest_pending_at, pending_sources, rows = _pending_rows(archive, pending)
-    waiting, blockers = _waiting(rows)
+    waiting, blockers = _waiting(rows, ["source_queue"] if is_fleet else [])
     return ArchiveStatus(
         archive=archive.root,
         at=datetime.fromtimestamp(now_seconds, UTC),
@@ -358,13 +366,19 @@ def _source_names(rows: pa.Table) -> Mapping[str, int]:
     return counts
 
 
-def _waiting(rows: pa.Table) -> tuple[int, tuple[BlockingMessage, ...]]:
-    """Count the waiting messages of message groups, and find the first message of each group."""
+def _waiting(
+    rows: pa.Table, more_columns: Sequence[str]
+) -> tuple[int, tuple[BlockingMessage, ...]]:
+    """Count the waiting messages of message groups, and find the first message of each group.
+
+    *more_columns* make a group beside its id and its parked queue.
+    """
     # Sequence numbers are decimal digits without leading zeros, so the longer one is greater.
     rows = rows.append_column("digits", pc.utf8_length(rows["sequence_number"]))
     order = ("digits", "sequence_number", "sent_at", "message_id")
     rows = rows.sort_by([(name, "ascending") for name in order])
-    groups = rows.group_by(["queue_url", "message_group_id"], use_threads=False).aggregate(
+    columns = ["queue_url", "message_group_id", *more_columns]
+    groups = rows.group_by(columns, use_threads=False).aggregate(
         [("message_id", "first"), ("message_id", "count")]
     )
 

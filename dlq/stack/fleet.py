@@ -247,7 +247,7 @@ class _Reader:
         if self.options.archive:
             try:
                 archive = open_archive(self.options.archive)
-                return count_with_report(archive), _new_groups(archive)
+                return count_with_report(archive, is_fleet=True), _new_groups(archive)
             except JobError as error:
                 self.questions.unknown.append(str(error))
         return None, Counter()

@@ -1,5 +1,6 @@
 """Redrives of a fleet: each message goes to its own source, which must have the tag, or stays."""
 
+import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -17,6 +18,7 @@ from dlq.redrive.send_run import prepare
 from dlq.redrive.summary import RedriveSummary
 from dlq.scheduled_run import RunRequest, run
 from dlq_replay.aws.sqs import SqsQueue
+from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
 from dlq_replay.wire.message import Message
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import analyzed, archive_of, bodies, entry_of, receive_all
@@ -314,6 +316,18 @@ def test_one_run_drains_both_parked_queues_and_redrives_both_kinds(
     assert [drained.archived for drained in summary.drained] == [2, 1]
     assert fleet.arrived() == {"orders": ["orders 1"], "stock.fifo": ["stock.fifo 3"]}
     assert summary.pending.messages == 1
+
+    # Others of its message group wait for a message, and not those of another source.
+    for number, source in enumerate(["stock.fifo", "stock.fifo", "prices.fifo"], 10):
+        letter = fleet.of(source, number)
+        # With a counter it would have more attributes than SQS takes.
+        crowded = {CONTEXT_ATTRIBUTE: letter.attributes[CONTEXT_ATTRIBUTE], **filler(9)}
+        letter = replace(letter, attributes=crowded)
+        queued = entry_of(letter, message_group_id="h", deduplication_id=str(number))
+        fleet.parked_fifo.send([queued])
+    run_now()
+    status = json.loads(archive.read("status.json") or "{}")
+    assert (status["waiting"], len(status["blockers"])) == (1, 1)
 
     # A parked queue that is gone does not keep the other one from being drained.
     fleet.parked.send([entry_of(fleet.of("refunds", 4))])
