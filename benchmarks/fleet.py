@@ -11,13 +11,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import boto3
 from botocore.config import Config
@@ -25,14 +26,18 @@ from botocore.config import Config
 from benchmarks import ROOT
 from benchmarks.findings import Finding
 from benchmarks.rig import Rig
+from dlq_replay.aws.sqs import SqsQueue
+from dlq_replay.wire.message import Message
+from functions.replay import handler
 
 SHARE = 512 / 1769
 """Of a processor: Lambda gives a whole one at 1,769 MB (Lambda Developer Guide, memory)."""
 
-MEMBERS = (300, 600, 900)
+MEMBERS = (300, 900, 2000)
 HOT = 3
 HOT_MESSAGES = 5000
 COLD_MESSAGES = 2
+MIXED = 300
 _PERIOD_SECONDS = 0.1
 _TAG = {"dlq-replay": "all"}
 
@@ -54,8 +59,9 @@ def measure(rig: Rig) -> list[Finding]:
         )
         findings.append(Finding(f"{what}, memory", [warm[-1]["peak_mb"]], "MB", at_most=512))
 
-    rig.notify(f"fleet: three of {len(fleet.names)} DLQs are hot")
-    findings += fleet.incident(rig.sized(HOT_MESSAGES))
+    for way in ("sweep", "mapping"):
+        rig.notify(f"fleet: {HOT} of {MIXED} DLQs are hot, by {way}")
+        findings += _Incident(fleet, way, rig.sized(MIXED), rig.sized(HOT_MESSAGES)).run()
     return findings
 
 
@@ -73,6 +79,17 @@ class _Fleet:
         )
         self.parked = self.client.create_queue(QueueName="parked")["QueueUrl"]
         self.names: list[str] = []
+        self.variables = {
+            "QUEUE_TAG": "all",
+            "PARKED_QUEUE_URL": self.parked,
+            "MAX_ATTEMPTS": "20",
+            "BACKOFF_RATE": "0.001",
+            "BACKOFF_CAP_SECONDS": "0",
+            "LOG_LEVEL": "ERROR",
+        }
+
+    def url(self, queue: str) -> str:
+        return f"{self.parked.rpartition('/')[0]}/{queue}"
 
     def grow(self, members: int) -> None:
         """Make so many members."""
@@ -92,19 +109,10 @@ class _Fleet:
     @contextmanager
     def sweeping(self) -> Iterator[Any]:
         """Run the function in a process with its share; yield what invokes it."""
-        variables = {
-            "AWS_ENDPOINT_URL": self.rig.url,
-            "AWS_ENDPOINT_URL_LAMBDA": "",
-            "QUEUE_TAG": "all",
-            "PARKED_QUEUE_URL": self.parked,
-            "MAX_ATTEMPTS": "20",
-            "BACKOFF_RATE": "0.001",
-            "BACKOFF_CAP_SECONDS": "0",
-            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "layers" / "core")]),
-        }
+        paths = os.pathsep.join([str(ROOT), str(ROOT / "layers" / "core")])
         with subprocess.Popen(
             (sys.executable, "-m", "benchmarks.fleet"),
-            env=os.environ | variables,
+            env=os.environ | self.variables | {"PYTHONPATH": paths},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -121,60 +129,124 @@ class _Fleet:
                 if process.stdin:
                     process.stdin.close()
 
-    def incident(self, hot_messages: int) -> list[Finding]:
-        """Fill all DLQs, three of them with thousands; sweep each minute until all is replayed."""
-        hot = self.names[:: max(1, len(self.names) // HOT)][:HOT]
+
+class _Incident:
+    """Three DLQs of the fleet with thousands of messages, and the others with two."""
+
+    def __init__(self, fleet: _Fleet, way: str, members: int, hot_messages: int) -> None:
+        self.fleet = fleet
+        self.way = way
+        self.names = fleet.names[:members]
+        step = max(1, len(self.names) // HOT)
+        self.counts = dict.fromkeys(self.names, COLD_MESSAGES)
+        self.counts |= dict.fromkeys(self.names[::step][:HOT], hot_messages)
+
+    def run(self) -> list[Finding]:
+        """Fill the DLQs, replay all, and say when each message reached its main queue."""
         with ThreadPoolExecutor(8) as executor:
-            for name in self.names:
-                count = hot_messages if name in hot else COLD_MESSAGES
-                executor.submit(self._fill, name, count)
+            list(executor.map(self._fill, self.names))
 
-        cold_seconds: list[float] = []
-        with self.rig.watched() as watch, self.sweeping() as sweep:
-            began = time.monotonic()
-            sweeps = 0
-            while self._waiting(hot) or not cold_seconds:
-                minute = time.monotonic()
-                sweep()
-                sweeps += 1
-                if not cold_seconds and not self._waiting(set(self.names) - set(hot)):
-                    cold_seconds.append(time.monotonic() - began)
-                if self._waiting(hot):
-                    time.sleep(max(0.0, minute + 60 - time.monotonic()))
-            seconds = time.monotonic() - began
+        began = time.time()
+        with self.fleet.rig.watched() as watch:
+            if self.way == "sweep":
+                self._sweep_each_minute()
+            else:
+                self._invoke_for_each_queue()
+        total = sum(self.counts.values())
+        requests = sum(watch.requests.values())
 
-        total = HOT * hot_messages + (len(self.names) - HOT) * COLD_MESSAGES
-        arrived = sum(self._count(name) for name in self.names)
-        what = f"{total:,} messages in {len(self.names)} DLQs, {HOT} hot"
+        delays: dict[str, float] = {}
+        arrived = 0
+        for name in self.names:
+            times = self._arrivals(name)
+            arrived += len(times)
+            delays[name] = max(times) - began
+        cold = [delays[name] for name in self.names if self.counts[name] == COLD_MESSAGES]
+
+        what = f"{total:,} messages in {len(self.names)} DLQs, {HOT} hot, by {self.way}"
         return [
             Finding(f"{what}, replayed", [arrived], "messages", at_least=total, at_most=total),
-            Finding(f"{what}, sweeps", [sweeps], "sweeps"),
-            Finding(f"{what}, all", [seconds], "s"),
-            Finding(f"{what}, the cold ones", cold_seconds, "s", at_most=60),
-            Finding(f"{what}, requests", [sum(watch.requests.values()) / total], "a message"),
+            Finding(f"{what}, the last", [max(delays.values())], "s"),
+            Finding(f"{what}, the last of the others", [max(cold)], "s", at_most=60),
+            Finding(f"{what}, requests", [requests / total], "a message"),
         ]
 
-    def _fill(self, name: str, count: int) -> None:
-        """Send to the DLQ; nothing else is a source, so they are taken for the main queue's."""
-        url = f"{self.parked.rpartition('/')[0]}/{name}-dlq"
+    def _fill(self, name: str) -> None:
+        """Send to the DLQ. It has one source, so they are taken for dead letters of that queue."""
+        url = self.fleet.url(f"{name}-dlq")
+        count = self.counts[name]
         for start in range(0, count, 10):
-            numbers = range(start, min(count, start + 10))
-            entries: Any = [
-                {"Id": str(n), "MessageBody": f"{name} {n} {'x' * 900}"} for n in numbers
-            ]
-            self.client.send_message_batch(QueueUrl=url, Entries=entries)
+            entries: list[Any] = []
+            for number in range(start, min(count, start + 10)):
+                entries.append({"Id": str(number), "MessageBody": f"{number} {'x' * 900}"})
+            self.fleet.client.send_message_batch(QueueUrl=url, Entries=entries)
 
-    def _waiting(self, names: Sequence[str] | set[str]) -> int:
-        return sum(self._count(f"{name}-dlq") for name in names)
+    def _sweep_each_minute(self) -> None:
+        with self.fleet.sweeping() as sweep:
+            while True:
+                ends = time.monotonic() + 60
+                sweep()
+                if not self._waiting():
+                    return
+                time.sleep(max(0.0, ends - time.monotonic()))
+
+    def _invoke_for_each_queue(self) -> None:
+        """Do as event source mappings do, which poll in AWS's own time: one queue after another."""
+        with patch.dict(os.environ, self.fleet.variables), Path(os.devnull).open("w") as nowhere:
+            while self._waiting():
+                for name in self.names:
+                    with redirect_stdout(nowhere):
+                        self._invoke(name)
+
+    def _invoke(self, name: str) -> None:
+        queue = SqsQueue(self.fleet.client, self.fleet.url(f"{name}-dlq"))
+        while messages := _batch(queue):
+            records = [_record(message, f"{name}-dlq") for message in messages]
+            context = SimpleNamespace(get_remaining_time_in_millis=lambda: 30_000)
+            answer = handler.lambda_handler({"Records": records}, context)
+            left = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
+            queue.delete([message for message in messages if message.message_id not in left])
+
+    def _waiting(self) -> int:
+        return sum(self._count(f"{name}-dlq") for name in self.names)
 
     def _count(self, queue: str) -> int:
-        url = f"{self.parked.rpartition('/')[0]}/{queue}"
-        names: Any = ["All"]
-        attributes = self.client.get_queue_attributes(QueueUrl=url, AttributeNames=names)[
-            "Attributes"
-        ]
+        attributes = SqsQueue(self.fleet.client, self.fleet.url(queue)).describe()
         visible = int(attributes["ApproximateNumberOfMessages"])
         return visible + int(attributes["ApproximateNumberOfMessagesNotVisible"])
+
+    def _arrivals(self, name: str) -> list[float]:
+        """Take everything out of a main queue; return when each message was sent there."""
+        queue = SqsQueue(self.fleet.client, self.fleet.url(name))
+        times: list[float] = []
+        while messages := _batch(queue):
+            times += [message.sent_seconds or 0.0 for message in messages]
+            queue.delete(messages)
+        return times
+
+
+def _record(message: Message, queue: str) -> dict[str, Any]:
+    """Return the record that an event source mapping makes of a message without attributes."""
+    return {
+        "messageId": message.message_id,
+        "receiptHandle": message.receipt_handle,
+        "body": message.body,
+        "attributes": dict(message.system),
+        "messageAttributes": {},
+        "eventSource": "aws:sqs",
+        "eventSourceARN": f"arn:aws:sqs:us-east-1:123456789012:{queue}",
+    }
+
+
+def _batch(queue: SqsQueue) -> list[Message]:
+    """Receive up to 100 messages."""
+    messages: list[Message] = []
+    while len(messages) < 100:  # noqa: PLR2004 - the default BatchSize
+        received = queue.receive(wait_seconds=0)
+        messages += [message for message in received if isinstance(message, Message)]
+        if not received:
+            break
+    return messages
 
 
 def _sweep(process: subprocess.Popen[str]) -> dict[str, float]:
