@@ -23,7 +23,7 @@ export PYTHONPATH := layers/core
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup setup-test setup-demo java chromium demo test test-all coverage mutants snapshot lint format types size style docs build \
-	validate sam-local version wheel image spark-package release publish check bench accuracy soak outages lock clean
+	validate processed-template sam-local version wheel image spark-package release publish check bench accuracy soak outages lock clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z -]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,6 +87,9 @@ outages: setup ## Simulate outages at full size, message by message; prints what
 
 build: $(SAM) ## Build the Lambda and its layer into .aws-sam/build
 	@$(SAM) build
+
+processed-template: setup-test build ## Write a template without a transform, for StackSets, and its code into dist/processed PREFIX=my-code
+	@PYTHONPATH=.:layers/core $(BIN)/python -m scripts.processed_template "$(PREFIX)" dist/processed
 
 sam-local: setup build ## Invoke the built function with events/ in a container [EVENT=standard]
 	@scripts/ensure-docker.sh

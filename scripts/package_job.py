@@ -53,7 +53,7 @@ def package(folder: Path) -> None:
         files.update(_files(ROOT / "spark_reprocess", ROOT))
         files.update(_files(ROOT / "dlq", ROOT))
         files.update(_files(core / "dlq_replay", core))
-        _write_zip(folder / "spark_reprocess.zip", files)
+        write_zip(folder / "spark_reprocess.zip", files)
 
     for name, source in SCRIPTS.items():
         (folder / name).write_bytes(source.read_bytes())
@@ -90,7 +90,8 @@ def _files(folder: Path, root: Path) -> Iterator[tuple[str, Path]]:
             yield path.relative_to(root).as_posix(), path
 
 
-def _write_zip(target: Path, files: dict[str, Path]) -> None:
+def write_zip(target: Path, files: dict[str, Path]) -> None:
+    """Write *files* by their names in the zip; the same files always give the same bytes."""
     unfinished = target.with_suffix(".unfinished")
     # Stored, not deflated: different builds of zlib may compress to different bytes.
     with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_STORED) as archive:
