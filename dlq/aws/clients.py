@@ -32,13 +32,9 @@ from dlq_replay.wire.addresses import QueueAddress
 if TYPE_CHECKING:
     from boto3.session import Session
     from mypy_boto3_sqs import SQSClient
-    from mypy_boto3_sqs.type_defs import PaginatorConfigTypeDef
 
 CONCURRENT_CALLS = 10
 """Calls of one task in progress at once, and connections of its client."""
-
-SOURCES_PAGE: "PaginatorConfigTypeDef" = {"PageSize": 1000}
-"""Without a size SQS answers 1,000 queues and no token for more: ListDeadLetterSourceQueues."""
 
 _READ_TIMEOUT_SECONDS = 30
 """Longer than a long poll, which takes 20 s at most."""
@@ -374,12 +370,8 @@ def dead_letter_sources(
     queue_url: str, make_client: ClientFactory
 ) -> dict[QueueAddress, str] | None:
     """Return the URLs of the queues with this DLQ; None if SQS does not answer."""
-    paginator = make_client(queue_url).get_paginator("list_dead_letter_source_queues")
-    urls: list[str] = []
     try:
-        for page in paginator.paginate(QueueUrl=queue_url, PaginationConfig=SOURCES_PAGE):
-            # Nothing says that an empty list is sent.
-            urls += page.get("queueUrls", [])
-    except (ClientError, BotoCoreError):
+        sources = SqsQueue(make_client(queue_url), queue_url).sources()
+    except QueueError:
         return None
-    return {QueueAddress.from_url(url): url for url in urls}
+    return {source: source.url_beside(queue_url) for source in sources}

@@ -8,10 +8,11 @@ from typing import Any
 
 from botocore.config import Config
 
-from dlq.aws.clients import SOURCES_PAGE, DescribedQueue, aws_client
+from dlq.aws.clients import DescribedQueue, aws_client
 from dlq.errors import InputError
 from dlq.stack.rules import TriggerFacts
 from dlq.stack.survey import Questions, list_mappings, list_pipes
+from dlq_replay.aws.sqs import SqsQueue
 
 LEAST_RECEIVES = 100
 """A redrive policy with fewer receives may move messages because of looks alone."""
@@ -75,11 +76,8 @@ def queue_facts(queue: DescribedQueue, make_client: Callable[[str], Any]) -> Que
 
 
 def _sources(make_client: Callable[[str], Any], url: str) -> tuple[str, ...]:
-    paginator = make_client("sqs").get_paginator("list_dead_letter_source_queues")
-    urls: list[str] = []
-    for page in paginator.paginate(QueueUrl=url, PaginationConfig=SOURCES_PAGE):
-        urls += page.get("queueUrls", [])
-    return tuple(sorted(urls))
+    sources = SqsQueue(make_client("sqs"), url).sources()
+    return tuple(source.url_beside(url) for source in sorted(sources))
 
 
 def _mappings(make_client: Callable[[str], Any], arn: str) -> list[TriggerFacts]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 
-from dlq.aws.clients import SOURCES_PAGE, DescribedQueue
+from dlq.aws.clients import DescribedQueue
 from dlq.errors import InputError
 from dlq.stack.outputs import StackValues, aws_errors, clients_of
 from dlq.stack.rules import FleetInstallation, Installation, TriggerFacts
@@ -329,11 +329,8 @@ def _consumers(client: Client, main: DescribedQueue) -> dict[str, int]:
 
 def _sources(client: Client, dlq: DescribedQueue) -> tuple[str, ...]:
     account = dlq.arn.rpartition(":")[0]
-    paginator = client("sqs").get_paginator("list_dead_letter_source_queues")
-    urls: list[str] = []
-    for page in paginator.paginate(QueueUrl=dlq.url, PaginationConfig=SOURCES_PAGE):
-        urls += page.get("queueUrls", [])
-    return tuple(f"{account}:{url.rpartition('/')[2]}" for url in urls)
+    sources = SqsQueue(client("sqs"), dlq.url).sources()
+    return tuple(f"{account}:{source.name}" for source in sorted(sources))
 
 
 def _denied(
