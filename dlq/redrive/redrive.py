@@ -280,9 +280,14 @@ def _forecast(run: RedriveRun, work: Mapping[str, Sequence[Tally]]) -> Forecast 
     """Return the ramp that the run would be; None where everything would go at once."""
     if not run.probes:
         return None
-    largest = max((tally.count for tally in _to_send(work)), default=0)
-    sizes = tuple(step_sizes(largest))
-    failure_seconds = max(probe.queue.failure_seconds for probe in run.probes.values())
-    # Nobody waits for the last step.
-    waits = max(0, len(sizes) - 1)
-    return Forecast(sizes, waits * (failure_seconds + 2 * run.request.minute_seconds))
+    most_sizes: tuple[int, ...] = ()
+    seconds = 0.0
+    for url, tallies in work.items():
+        largest = max((tally.count for tally in _to_send({url: tallies})), default=0)
+        sizes = tuple(step_sizes(largest))
+        # Nobody waits for the last step. One queue has its ramp after the other.
+        waits = max(0, len(sizes) - 1)
+        failure_seconds = run.probes[url].queue.failure_seconds
+        seconds += waits * (failure_seconds + 2 * run.request.minute_seconds)
+        most_sizes = max(most_sizes, sizes, key=sum)
+    return Forecast(most_sizes, seconds)

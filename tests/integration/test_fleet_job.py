@@ -330,10 +330,12 @@ def test_one_run_drains_both_parked_queues_and_redrives_both_kinds(
     assert (status["waiting"], len(status["blockers"])) == (1, 1)
 
     # A parked queue that is gone does not keep the other one from being drained.
+    emptied_at = status["drained_at"]
     fleet.parked.send([entry_of(fleet.of("refunds", 4))])
     nowhere = f"{fleet.parked_fifo.url[:-5]}-gone.fifo"
     summary = run_now(parked_queue_urls=(nowhere, fleet.parked.url))
 
+    assert json.loads(archive.read("status.json") or "{}")["drained_at"] == emptied_at
     first, second = summary.drained
     assert "-gone.fifo" in first.stopped_by[0]
     assert (second.archived, second.stopped_by) == (1, ())

@@ -241,6 +241,8 @@ def test_each_queue_of_a_fleet_has_a_ramp_of_its_own(
     server = urljoin(world.main.url, "/")
     monkeypatch.setenv("AWS_ENDPOINT_URL_RESOURCE_GROUPS_TAGGING_API", server)
 
+    dry_run = job.run(main_queue_url=None, queue_tag="payments", execute=False)
+    assert dry_run.forecast == Forecast((1, 2, 4), 2 * 4 + 1 * 4)
     summary = job.run(main_queue_url=None, queue_tag="payments")
 
     assert summary.counts == {"sent": 8, "not_reached": 2}

@@ -18,7 +18,10 @@ EARLIER_PLANS = 7
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The sizes of the steps of the largest group, and the shortest time for all of them."""
+    """The sizes of the steps of the largest group, and the shortest time for the steps of all.
+
+    Ramps to several queues go one after the other.
+    """
 
     sizes: tuple[int, ...]
     seconds: float
