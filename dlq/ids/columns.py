@@ -121,8 +121,10 @@ def arrow(values: npt.NDArray[Any], mask: Mask | None = None) -> Any:  # noqa: A
 
 def go_to_fifo(rows: pa.Table) -> Mask:
     """Return for each row whether it goes to a FIFO queue; one that must not be sent does not."""
-    urls = rows[DESTINATION].cast(pa.string()).unique().drop_null()
-    fifo_urls = [url for url in texts_of(urls) if QueueAddress.from_url(url).is_fifo]
+    fifo_urls: list[str] = []
+    for url in rows[DESTINATION].unique().to_pylist():
+        if url is not None and QueueAddress.from_url(url).is_fifo:
+            fifo_urls.append(url)
     return values_among(rows[DESTINATION], fifo_urls)
 
 

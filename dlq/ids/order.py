@@ -37,7 +37,9 @@ from dlq.ids.columns import (
 )
 
 _QUEUES = (PARKED_QUEUE, SOURCE)
-_LANE_COLUMNS = (*ORDER_COLUMNS, *_QUEUES)
+LANE_COLUMNS = (*ORDER_COLUMNS, *_QUEUES)
+"""The columns that decide the lane of a message, and its place there."""
+
 _PASSES = [disposition for disposition in Disposition if not disposition.blocks_group]
 _WITHOUT_ORDER = "without-order"
 """The unit of messages without a message group."""
@@ -54,8 +56,10 @@ def lanes_of(rows: pa.Table, queues: Sequence[str] = _QUEUES) -> Numbers:
     groups = numbered_values(rows["message_group_id"])
     lanes = groups
     for name in queues:
-        numbers = numbered_values(rows[name]) + 1  # A queue that is not recorded is 0.
-        lanes = numbers * (lanes.max(initial=0) + 1) + lanes
+        numbers = numbered_values(rows[name])
+        if numbers.any():  # Else all messages have the same queue.
+            # A queue that is not recorded is 0.
+            lanes = (numbers + 1) * (lanes.max(initial=0) + 1) + lanes
     return np.where(groups < 0, _NO_LANE, lanes)
 
 
@@ -135,10 +139,8 @@ def with_waiting(rows: pa.Table, elsewhere: pa.Table | None = None) -> pa.Table:
 
 def _order_columns(rows: pa.Table) -> pa.Table:
     """Return the columns that decide the order, of the same types for all rows."""
-    columns = rows.select(list(_LANE_COLUMNS))
-    for name in _QUEUES:
-        columns = with_column(columns, name, columns[name].cast(pa.string()))
-    return columns
+    columns = rows.select(list(LANE_COLUMNS))
+    return with_column(columns, PARKED_QUEUE, columns[PARKED_QUEUE].cast(pa.string()))
 
 
 def _first_that_stays_before(rows: pa.Table, lanes: Numbers, stays: Mask) -> Numbers:

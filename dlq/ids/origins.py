@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dlq.archive.ledger.disposition import Disposition
-from dlq.archive.messages.message_store import combined
 from dlq.ids.columns import (
     BLOCKER,
     BLOCKER_DETAIL,
@@ -228,9 +227,10 @@ def with_origins(rows: pa.Table, queues: Queues) -> pa.Table:
         columns[DESTINATION].append(route.destination)
         keeps_order.append(route.keeps_order)
 
-    in_order = pa.array(keeps_order, pa.bool_()).take(numbers)
-    groups = pc.if_else(in_order, combined(rows["message_group_id"]), pa.scalar(None, pa.string()))
-    rows = with_column(rows, "message_group_id", groups)
+    if not all(keeps_order):
+        in_order = pa.array(keeps_order, pa.bool_()).take(numbers)
+        groups = pc.if_else(in_order, rows["message_group_id"], pa.scalar(None, pa.string()))
+        rows = with_column(rows, "message_group_id", groups)
     rows = rows.drop_columns(list(ORIGIN_COLUMNS))
     for name, values in columns.items():
         texts = pa.array(values, pa.string())

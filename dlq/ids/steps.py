@@ -19,6 +19,7 @@ from dlq.ids.columns import (
     numbered_values,
 )
 from dlq.ids.order import (
+    LANE_COLUMNS,
     in_order_of_arrival,
     lanes_of,
     runs_of,
@@ -55,7 +56,7 @@ def drawn_step(
     may_go &= ~_are_among(rows, taken_ids)
     if in_order:
         may_go &= ~_are_in_lanes_of(rows, returning_ids)
-    candidates = rows.filter(pa.array(may_go))
+    candidates = rows.select(["group_id", *LANE_COLUMNS]).filter(pa.array(may_go))
 
     if in_order:
         lanes = lanes_of(candidates)
