@@ -14,10 +14,12 @@ import pytest
 from aws_lambda_powertools.utilities.idempotency import DynamoDBPersistenceLayer
 from botocore.session import Session
 from botocore.validate import ParamValidator
+from cfnlint.api import lint
 
 from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA, to_row, to_table
 from dlq.cli.running import parse
 from dlq_replay import __version__
+from dlq_replay.aws.tagged_queues import TAG_KEY
 from dlq_replay.wire.attributes import MessageAttribute
 from tests.contract.cloudformation import Stack, load_template
 from tests.contract.template import ALL_PARTS, ROOT, TEMPLATE
@@ -86,6 +88,41 @@ def test_other_tools_give_parameters_of_the_template_and_read_its_outputs() -> N
     outputs = re.findall(r"utputs(?:\.|\[\")(\w+)", terraform + cdk + serverless)
     assert outputs
     assert set(outputs) <= TEMPLATE["Outputs"].keys()
+
+
+def test_other_tools_make_a_fleet_and_tag_its_queues() -> None:
+    terraform, cdk = ((EXAMPLES / n).read_text("utf-8") for n in ("fleet.tf", "fleet_app.py"))
+    compile(cdk, "fleet_app.py", "exec")
+    [of_terraform] = re.findall(r"parameters = \{(.*?)\}", terraform, re.DOTALL)
+    [of_cdk] = re.findall(r"parameters=\{(.*?)\}", cdk, re.DOTALL)
+
+    for names in (
+        set(re.findall(r"^\s+(\w+)\s+=", of_terraform, re.MULTILINE)),
+        set(re.findall(r'"(\w+)":', of_cdk)),
+    ):
+        assert {"QueueTag", "Sweep"} <= names <= TEMPLATE["Parameters"].keys()
+    outputs = re.findall(r"utputs(?:\.|\[\")(\w+)", terraform + cdk)
+    assert set(outputs) == {"ParkedQueueArn", "ReplayFunctionArn"} <= TEMPLATE["Outputs"].keys()
+    # The main queue and the DLQ.
+    assert terraform.count(f'tags = {{ "{TAG_KEY}" = local.tag }}') == 2
+    assert f'Tags.of(member).add("{TAG_KEY}", TAG)' in cdk
+
+
+def test_a_hot_queue_is_read_as_the_stack_reads_a_dlq_of_its_own() -> None:
+    source = (EXAMPLES / "hot_queue.yaml").read_text("utf-8")
+    mapping = load_template(EXAMPLES / "hot_queue.yaml")["Resources"]["HotQueue"]["Properties"]
+    own = Stack.of(TEMPLATE).resources["ReplayFunctionDeadLetters"]["Properties"]
+    terraform = (EXAMPLES / "fleet.tf").read_text("utf-8")
+    cdk = (EXAMPLES / "fleet_app.py").read_text("utf-8")
+
+    assert [str(match) for match in lint(source, regions=["us-east-1"])] == []
+    assert mapping.keys() == own.keys() - {"Enabled"}
+    for name in ("BatchSize", "MaximumBatchingWindowInSeconds", "FunctionResponseTypes"):
+        value = json.dumps(mapping[name])
+        assert str(mapping[name]) == str(own[name])
+        argument = re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower()
+        assert re.search(rf"{argument} *= *{re.escape(value)}", terraform)
+        assert f"{argument}={value}," in cdk
 
 
 def test_the_attributes_of_the_dlq_are_json() -> None:
