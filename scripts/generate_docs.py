@@ -13,6 +13,7 @@ from typing import Any
 
 from dlq_replay import __version__
 from dlq_replay.aws.breaker_table import read_deletions
+from dlq_replay.aws.fleet_directory import SWEEPS_UNTIL_ASKED_AGAIN
 from dlq_replay.replaying.measures import Metric
 from dlq_replay.rules.breaker import BreakerRules
 from dlq_replay.rules.decision import ParkReason
@@ -20,6 +21,8 @@ from tests.contract.cloudformation import Stack
 from tests.contract.template import (
     ALL_OF_A_FLEET,
     ALL_PARTS,
+    SPARK_JOB,
+    SWEEP,
     TEMPLATE,
     as_list,
     statements_of,
@@ -41,6 +44,7 @@ ALARM_METRIC = 0.10
 CUSTOM_METRIC = 0.30
 DASHBOARD = 3.00
 METRIC_READ = 0.01e-3
+LOG_GB = 0.50
 S3_PUT = 0.005e-3
 S3_GB_MONTH = 0.023
 DPU_HOUR = 0.308
@@ -74,6 +78,23 @@ MESSAGE_SECONDS = 0.003
 
 ``make bench`` measures 2 ms of CPU time for one message and about 25 ms for a hundred; a function
 of 256 MB has a seventh of a CPU."""
+
+SWEEP_GB = 0.5
+SWEEP_LEAST_SECONDS = 1.5
+SWEPT_QUEUES_PER_SECOND = 20
+"""Of a fleet: memory of the sweep function, the duration of a sweep of an empty DLQ, and how many
+more DLQs each further second is enough for."""
+
+SWEEP_LOG_BYTES = 400
+BATCH_LOG_BYTES = 2500
+"""Lambda's own lines about an invocation; the lines and metrics of a batch. An estimate."""
+
+QUEUE_METRICS = 12
+TOTAL_METRICS = 4
+"""Of a main queue in an hour with dead letters, with four reasons to park; of all together."""
+
+FLEETS = ((1, 0), (1, 1), (10, 0), (10, 3), (10, 10), (300, 0), (300, 3), (300, 300))
+"""DLQs, and how many of them get dead letters in each minute."""
 
 OUTAGE_DOLLARS = 0.94
 HELD_OUTAGE_DOLLARS = 1.23
@@ -130,9 +151,9 @@ def million_parked() -> float:
     return requests + storage + glue
 
 
-def watched_metrics() -> int:
-    """Return the number of metrics in the alarms of a stack with the Spark job."""
-    alarms = Stack.of(TEMPLATE, {"CreateSparkJob": "true"}).of_type("AWS::CloudWatch::Alarm")
+def watched_metrics(given: Mapping[str, str] = SPARK_JOB) -> int:
+    """Return the number of metrics in the alarms of a stack with parameters."""
+    alarms = Stack.of(TEMPLATE, given).of_type("AWS::CloudWatch::Alarm")
     count = 0
     for alarm in alarms.values():
         if "Metrics" in alarm:
@@ -140,6 +161,31 @@ def watched_metrics() -> int:
         else:
             count += 1
     return count
+
+
+def fleet_dollars(dlqs: int, in_use: int) -> dict[str, float]:
+    """Return the costs of a month of a fleet that is swept, without replays and the Glue job."""
+    members = 2 * dlqs
+    requests = MINUTES * (dlqs + members / SWEEPS_UNTIL_ASKED_AGAIN)
+    seconds = SWEEP_LEAST_SECONDS + dlqs / SWEPT_QUEUES_PER_SECOND
+    sweep = LAMBDA_PER_INVOCATION + seconds * SWEEP_GB * LAMBDA_ARM64_PER_GB_SECOND
+    metrics = in_use * QUEUE_METRICS + (TOTAL_METRICS if in_use else 0)
+    log_bytes = MINUTES * (SWEEP_LOG_BYTES + in_use * BATCH_LOG_BYTES)
+    return {
+        "requests": requests * SQS_PER_REQUEST,
+        "sweeps": MINUTES * sweep,
+        "alarms, dashboard": watched_metrics(SPARK_JOB | SWEEP) * ALARM_METRIC + DASHBOARD,
+        "metrics": metrics * CUSTOM_METRIC,
+        "logs": log_bytes / 1e9 * LOG_GB,
+    }
+
+
+def stacks_dollars(stacks: int, in_use: int) -> float:
+    """Return the costs of a month of stacks with one DLQ each, without the same."""
+    at_rest = POLLS * SQS_PER_REQUEST + watched_metrics() * ALARM_METRIC + DASHBOARD
+    log_bytes = MINUTES * (SWEEP_LOG_BYTES + BATCH_LOG_BYTES)
+    used = (QUEUE_METRICS + TOTAL_METRICS) * CUSTOM_METRIC + log_bytes / 1e9 * LOG_GB
+    return stacks * at_rest + in_use * used
 
 
 def metrics_read() -> int:
@@ -199,6 +245,7 @@ def install_elsewhere(*, is_published: bool = IS_PUBLISHED) -> Lines:
 def costs() -> Lines:
     """Return the table of costs: README."""
     polling = POLLS * SQS_PER_REQUEST
+    fleet = sum(fleet_dollars(300, 0).values())
     watched = watched_metrics()
     alarms = watched * ALARM_METRIC
     free = (watched - FREE_ALARM_METRICS) * ALARM_METRIC
@@ -225,6 +272,8 @@ def costs() -> Lines:
 | at rest, a month | **{dollars(polling + alarms + DASHBOARD)}**: polling {dollars(polling)} \
 ({POLLS:,} requests), alarms {dollars(alarms)} ({watched} metrics), dashboard \
 {dollars(DASHBOARD)}; or {dollars(free)} in all while the free tiers last |
+| a fleet of 300 DLQs at rest, a month | **{dollars(fleet)}** by sweep; 300 \
+stacks {dollars(stacks_dollars(300, 0))} |
 | the Glue job each night, 10 minutes | **{dollars(30 * 2 / 6 * DPU_HOUR)}** a month more |
 | metrics of a main queue | at most {metrics} of ${CUSTOM_METRIC:.2f} a month, \
 for the hours in which they are written: nothing without dead letters |
@@ -253,12 +302,24 @@ request count as one |
 | Lambda | ${LAMBDA_PER_INVOCATION * MILLION:.2f} per million requests, \
 ${LAMBDA_ARM64_PER_GB_SECOND:.10f} per GB-second on arm64 |
 | CloudWatch | ${CUSTOM_METRIC:.2f} per metric and month, ${ALARM_METRIC:.2f} per metric in an \
-alarm, {dollars(DASHBOARD)} per dashboard, ${METRIC_READ * 1000:.2f} per 1,000 metrics read |
+alarm, {dollars(DASHBOARD)} per dashboard, ${METRIC_READ * 1000:.2f} per 1,000 metrics read, \
+{dollars(LOG_GB)} per GB of logs |
 | DynamoDB, on demand | $0.625 per million write units of 1 KB, $0.125 per million read units of \
 8 KB |
 | Glue 6.0 | ${DPU_HOUR} per DPU-hour |
 | S3 | ${S3_PUT * 1000:g} per 1,000 writing requests, ${S3_GB_MONTH} per GB and month |
 """.splitlines()
+
+
+def fleet_costs() -> Lines:
+    """Return what fleets cost, and as many stacks: docs/growth.md."""
+    rows = []
+    for dlqs, in_use in FLEETS:
+        parts = fleet_dollars(dlqs, in_use)
+        total = f"**{dollars(sum(parts.values()))}**"
+        stacks = dollars(stacks_dollars(dlqs, in_use))
+        rows.append((str(dlqs), str(in_use), *map(dollars, parts.values()), total, stacks))
+    return table(("DLQs", "in use", *fleet_dollars(1, 0), "a month", "as many stacks"), rows)
 
 
 def _groups() -> Iterator[tuple[str, Sequence[str]]]:
@@ -395,6 +456,7 @@ def _condition(statement: Mapping[str, Any]) -> str:
 BLOCKS: Mapping[str, Callable[[], Lines]] = {
     "costs": costs,
     "endpoints": endpoints,
+    "fleet-costs": fleet_costs,
     "install": install,
     "install-elsewhere": install_elsewhere,
     "prices": prices,

@@ -26,9 +26,10 @@ from tests.contract.template import ALL_PARTS, ROOT, TEMPLATE
 from tests.support.builders import message, queue_url
 
 EXAMPLES = ROOT / "templates" / "examples"
-INSTALL, README, README_SAR, REDRIVE, SCHEDULE = (
+FLEET, INSTALL, README, README_SAR, REDRIVE, SCHEDULE = (
     (ROOT / name).read_text("utf-8")
     for name in (
+        "docs/fleet.md",
         "docs/install.md",
         "README.md",
         "README-SAR.md",
@@ -50,6 +51,14 @@ def blocks(text: str, language: str) -> list[str]:
 # --- Installation
 
 
+def deployed_by(page: str) -> Stack:
+    """Return the stack of the first command of a page that deploys."""
+    command = next(block for block in blocks(page, "sh") if "deploy" in block)
+    command = command.replace("\\\n", " ").partition("--parameter-overrides")[2]
+    words = command.partition("\n")[0].split()
+    return Stack.of(TEMPLATE, dict(argument.split("=", 1) for argument in words))
+
+
 @pytest.mark.parametrize(
     ("page", "folder"),
     # One is for readers with a checkout, the other for those with the files of a release.
@@ -59,10 +68,8 @@ def blocks(text: str, language: str) -> list[str]:
 def test_the_command_that_deploys_gives_values_that_the_template_takes(
     page: str, folder: str
 ) -> None:
-    command = next(block for block in blocks(page, "sh") if "deploy" in block)
-    words = command.replace("\\\n", " ").partition("--parameter-overrides")[2].split()
+    stack = deployed_by(page)
 
-    stack = Stack.of(TEMPLATE, dict(argument.split("=", 1) for argument in words))
     assert stack.broken_rules == []
     assert not stack.of_type("AWS::SQS::Queue").keys() & {"MainQueue", "DeadLetterQueue"}
     assert {"ArchiveUri", "SparkJobName", "AlarmTopicArn"} <= stack.outputs.keys()
@@ -106,6 +113,37 @@ def test_other_tools_make_a_fleet_and_tag_its_queues() -> None:
     # The main queue and the DLQ.
     assert terraform.count(f'tags = {{ "{TAG_KEY}" = local.tag }}') == 2
     assert f'Tags.of(member).add("{TAG_KEY}", TAG)' in cdk
+
+
+def test_the_command_that_deploys_a_fleet_makes_one_with_a_sweep() -> None:
+    stack = deployed_by(FLEET)
+
+    assert stack.broken_rules == []
+    assert {"QueueTag", "SweepFunctionArn", "ArchiveUri", "AlarmTopicArn"} <= stack.outputs.keys()
+    assert stack.outputs["QueueTag"]["Value"] == "dlq-fleet"
+
+
+def test_the_pages_join_queues_by_the_tag_that_the_role_asks_for() -> None:
+    for page in (FLEET, README):
+        assert page.count(f" --tags {TAG_KEY}=dlq-fleet\n") == 2
+
+
+def test_the_service_control_policy_guards_the_tag_in_all_calls_that_set_it() -> None:
+    policy = json.loads((EXAMPLES / "tag-scp.json").read_text("utf-8"))
+    [statement] = policy["Statement"]
+
+    assert statement["Effect"] == "Deny"
+    assert statement["Condition"]["ForAnyValue:StringEquals"]["aws:TagKeys"] == [TAG_KEY]
+    for service in ("sqs", "kms"):
+        model = Session().get_service_model(service)
+        taking_tags = set()
+        for name in model.operation_names:
+            shape = model.operation_model(name).input_shape
+            if shape and {"tags", "Tags", "TagKeys"} & shape.members.keys():
+                taking_tags.add(f"{service}:{name}")
+        denied = {action for action in statement["Action"] if action.startswith(f"{service}:")}
+        # With tags that one asks for the right to call TagResource.
+        assert denied == taking_tags - {"kms:ReplicateKey"}
 
 
 def test_a_hot_queue_is_read_as_the_stack_reads_a_dlq_of_its_own() -> None:

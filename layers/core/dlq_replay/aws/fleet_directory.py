@@ -39,7 +39,8 @@ ASK_SECONDS = 10.0
 ASK_SOURCES_SECONDS = 30.0
 """Longest wait for the sources of all members: the first sweep of an environment asks for all."""
 
-_SWEEPS_UNTIL_ASKED_AGAIN = 60
+SWEEPS_UNTIL_ASKED_AGAIN = 60
+"""In which the sources of each known member are asked for once."""
 
 _OFF = {"Disabled", "Disabling", "Deleting"}
 
@@ -144,7 +145,7 @@ class FleetDirectory:
             (others if is_known else new).append(queue)
 
         others.sort(key=lambda queue: self._swept_at[queue])
-        share = math.ceil(len(others) / _SWEEPS_UNTIL_ASKED_AGAIN)
+        share = math.ceil(len(others) / SWEEPS_UNTIL_ASKED_AGAIN)
         asked: dict[QueueAddress, Future[frozenset[QueueAddress]]] = {}
         for queue in (*new, *others[:share]):
             self._swept_at[queue] = self._clock_seconds()
