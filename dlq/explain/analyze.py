@@ -48,7 +48,13 @@ from dlq.explain.groups import (
 from dlq.explain.log_search import search_logs
 from dlq.explain.logs.events import LIMIT_MINUTES
 from dlq.explain.message_table import TABLE_COLUMNS, write_message_table
-from dlq.explain.outputs import GROUPS_SCHEMA, groups_table, plan_notes, summary_json
+from dlq.explain.outputs import (
+    GROUPS_SCHEMA,
+    groups_table,
+    notice_json,
+    plan_notes,
+    summary_json,
+)
 from dlq.explain.signature.mask import Masks, compile_masks
 from dlq.explain.signature.signature import Reasons
 from dlq.explain.triage import GroupMemory, after_analysis
@@ -152,6 +158,9 @@ def analyze(
 
         lock.require()
         _write(reports, findings, snapshot, rules)
+        # In the folder of the report, so that an erase removes it.
+        notice = notice_json(findings, shows_values=request.has_samples)
+        archive.write(f"{REPORTS}/{plan_id}/notice.json", notice.encode())
         # Last: if the process dies before, the next analysis repeats what this one would have said.
         write_seen(archive, plan_id, memory)
     return findings

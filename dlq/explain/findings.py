@@ -329,8 +329,13 @@ def format_statuses(statuses: Mapping[str, int]) -> str:
 
 def format_difference(difference: Difference) -> str:
     """Format a difference in one line: ``body.tenant = acme: 87% here, 2% of all others``."""
+    return f"{format_predicate(difference)}: {format_shares(difference)}"
+
+
+def format_shares(difference: Difference) -> str:
+    """Format the shares of a difference: ``87% here, 2% of all others``."""
     return (
-        f"{format_predicate(difference)}: {percent(difference.group_share)} here, "
+        f"{percent(difference.group_share)} here, "
         f"{percent(difference.other_share)} of {difference.compared_with}"
     )
 

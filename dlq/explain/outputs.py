@@ -10,12 +10,24 @@ import pyarrow as pa
 
 from dlq.archive.storage.records import DAMAGE, record_of
 from dlq.archive.storage.table_parts import arrow_fields
-from dlq.explain.findings import NO_QUEUE, Findings, GroupFinding, format_difference
+from dlq.explain.findings import (
+    NO_QUEUE,
+    Findings,
+    GroupFinding,
+    format_difference,
+    format_predicate,
+    format_shares,
+)
 from dlq.explain.grouping import SIGNATURE_VERSION
-from dlq.figures import percent
+from dlq.explain.triage import REMEMBERED_GROUPS
+from dlq.figures import percent, truncate
 
 GROUPS_SCHEMA = pa.schema(arrow_fields(GroupFinding))
 """The columns of ``groups.parquet``: one row per listed group."""
+
+
+_PREDICATE_CHARACTERS = 100
+"""Characters of a difference in a notice, without its shares."""
 
 
 def groups_table(findings: Findings) -> pa.Table:
@@ -42,6 +54,27 @@ def read_findings(summary: bytes | None) -> Findings | None:
         values = {name: content[name] for name in names if name in content}
         return record_of(Findings, values)
     return None
+
+
+def notice_json(findings: Findings, *, shows_values: bool) -> str:
+    """Serialize what the daily notice says of each group that is remembered.
+
+    *shows_values* says whether the findings have values of messages. A notice leaves these out
+    where the stack's own reports do.
+    """
+    groups = {}
+    for group in findings.groups[:REMEMBERED_GROUPS]:
+        difference = ""
+        if group.differences:
+            best = group.differences[0]
+            predicate = truncate(format_predicate(best), _PREDICATE_CHARACTERS)
+            difference = f"{predicate}: {format_shares(best)}"
+        groups[group.group_id] = {
+            "title": group.title,
+            "queue": group.queue,
+            "difference": difference,
+        }
+    return json.dumps({"shows_values": shows_values, "groups": groups}, indent=1)
 
 
 def plan_notes(findings: Findings) -> dict[str, list[str]]:

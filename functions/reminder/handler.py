@@ -1,6 +1,9 @@
 """Publishes a daily notice while messages are parked, or a group is halted, regressed or new.
 
 A CloudWatch alarm notifies only when its state changes. This function repeats the notice every day.
+E-mail gets plain text, chat the same in a code block. What it says of a group is what its report
+shows, and no values of messages unless the stack's reports show them.
+
 It also notifies of failed runs of the scheduled Spark job, which no metric shows. For alarms it
 publishes how long ago the schedule started the job, and how old a parked message can be.
 """
@@ -8,7 +11,8 @@ publishes how long ago the schedule started the job, and how old a parked messag
 import json
 import os
 import re
-from collections import Counter
+import textwrap
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -39,6 +43,9 @@ if TYPE_CHECKING:
 SUBJECT_MAX_CHARACTERS = 100
 """SNS refuses a longer subject: SNS API reference, Publish."""
 
+DESCRIPTION_MAX_CHARACTERS = 8_000
+"""Amazon Q Developer in chat applications takes no longer description: "Custom notifications"."""
+
 LOOK_BACK = timedelta(days=15)
 """CloudWatch keeps values with a period of a minute for 15 days."""
 
@@ -54,8 +61,24 @@ _MOST_GROUPS = 20
 _NAMED = ("halted", "regressed", "new")
 """Statuses of groups that a notice names, in its order."""
 
+_MOST_QUEUES = 20
+"""Source queues that a notice names, at most."""
+
+_MOST_REPORTS = 10
+"""Reports that are read for the texts of groups, at most: the newest."""
+
+_LINE_CHARACTERS = 160
+"""Characters of a text from the archive that a notice shows: a title of a report has no more."""
+
+_COLUMNS = 80
+"""Width of an e-mail."""
+
+_NOT_KNOWN = "not known"
+"""Shown in place of the source queue of a group that has none, or several."""
+
 _MESSAGE_ID = re.compile(r"[A-Za-z0-9-]{1,100}")
 _GROUP_ID = re.compile(r"g-[0-9a-f]{10}")
+_REPORT_ID = re.compile(r"[0-9A-Za-z-]{1,60}")
 
 _COUNTS: "tuple[QueueAttributeNameType, ...]" = (
     "ApproximateNumberOfMessages",
@@ -70,15 +93,37 @@ _WORDS = {MAIN_QUEUE_DIMENSION: "Main queue", QUEUE_TAG_DIMENSION: "Queues with 
 
 
 @dataclass(frozen=True, slots=True)
+class Group:
+    """A group of dead letters with pending messages.
+
+    Attributes:
+        status: a notice names the group if this is one of ``_NAMED``.
+        count: its messages at the last analysis.
+        report_id: the report that has its texts.
+        title, difference: its words in that report; empty if not known, or not to be shown.
+        queue: the name of its source queue; empty if it is not known.
+    """
+
+    status: str
+    group_id: str
+    count: int
+    first_seen_at: datetime
+    report_id: str
+    title: str = ""
+    difference: str = ""
+    queue: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Waiting:
     """Messages that wait for a decision.
 
     Attributes:
         dimension: the dimension of the stack's metrics: of a main queue, or of a fleet's tag.
         queues: the name of the main queue, or the value of the tag.
+        stack: the name of the stack.
         parked: approximate number of messages in the parked queues.
-        groups: groups of the last analysis that a notice names: status, id and number of messages,
-            in the order of the notice. None where no analysis left a record.
+        groups: groups of the last analysis. None where no analysis left a record.
         pending: messages in the archive without a decision, at the end of the last run of the
             job; None where no run left a record.
         oldest_pending_seconds: how long the oldest of them had waited then.
@@ -89,13 +134,38 @@ class Waiting:
 
     dimension: str
     queues: str
+    stack: str
     parked: int
-    groups: Sequence[tuple[str, str, int]] | None = None
+    groups: Sequence[Group] | None = None
     pending: int | None = None
     oldest_pending_seconds: int = 0
     blocked: int = 0
     blockers: Sequence[tuple[str, int]] = ()
     drained_at: datetime | None = None
+
+    @property
+    def named(self) -> list[Group]:
+        """The groups that a notice names, in its order."""
+        named = [group for group in self.groups or () if group.status in _NAMED]
+        return sorted(
+            named, key=lambda group: (_NAMED.index(group.status), -group.count, group.group_id)
+        )
+
+    @property
+    def by_queue(self) -> dict[str, list[Group]]:
+        """The groups of each source queue; first the queue with most groups that a notice names.
+
+        Empty for a stack with one queue.
+        """
+        by_queue = defaultdict[str, list[Group]](list)
+        for group in self.groups or ():
+            by_queue[group.queue or _NOT_KNOWN].append(group)
+        if self.dimension == MAIN_QUEUE_DIMENSION and len(by_queue) == 1:
+            return {}
+
+        named = Counter(group.queue or _NOT_KNOWN for group in self.named)
+        names = sorted(by_queue, key=lambda name: (-named[name], -_messages(by_queue[name]), name))
+        return {name: by_queue[name] for name in names}
 
     @property
     def is_due(self) -> bool:
@@ -107,29 +177,61 @@ class Waiting:
             return True
         if self.groups is None:
             return bool(self.pending)
-        return bool(self.groups)
+        return bool(self.named)
 
     @property
     def title(self) -> str:
         """The number of groups by status: ``1 halted, 2 new``; empty for none."""
-        counts = Counter(status for status, *_ in self.groups or ())
+        counts = Counter(group.status for group in self.named)
         return ", ".join(f"{count} {status}" for status, count in counts.items())
 
     @property
-    def subject(self) -> str:
-        """The subject of the notice: the number of groups to decide about, or of messages."""
-        if self.groups:
-            waiting = f"{self.title}: groups of dead letters"
-        else:
-            waiting = f"{self.parked + (self.pending or 0)} dead letters wait"
-        words = _WORDS[self.dimension].lower()
-        return f"{waiting}, {words} {self.queues}"[:SUBJECT_MAX_CHARACTERS]
+    def headline(self) -> str:
+        """The number of groups to decide about, or of messages. It has no text of the archive."""
+        if self.title:
+            return f"{self.title}: groups of dead letters"
+        waiting = self.parked + (self.pending or 0)
+        return f"{_counted(waiting, 'dead letter')} waiting"
 
     @property
-    def text(self) -> str:
-        """The notice: counts, groups, and what to do. Without any part of a message."""
-        words = _WORDS[self.dimension]
-        lines = [f"{words}: {self.queues}", f"In the parked queue: {self.parked}"]
+    def subject(self) -> str:
+        """The subject of the notice: the headline, and the queues."""
+        words = _WORDS[self.dimension].lower()
+        if self.dimension == QUEUE_TAG_DIMENSION and self.named:
+            queues = {group.queue for group in self.named}
+            words = f"{_counted(len(queues), 'queue')} with the tag"
+        return f"{self.headline}, {words} {self.queues}"[:SUBJECT_MAX_CHARACTERS]
+
+    def text(self, most_groups: int = _MOST_GROUPS) -> str:
+        """Return the notice: counts, queues, up to *most_groups* groups, and what to do."""
+        by_queue = self.by_queue
+        parts = [self._counts(), self._queues(by_queue)]
+        named = self.named
+        if named:
+            parts.append("Groups, each with its messages at the last analysis:")
+        for group in named[:most_groups]:
+            parts.append(self._group(group, names_queue=bool(by_queue)))
+        if len(named) > most_groups:
+            parts.append(f"and {len(named) - most_groups} more: see dlq groups")
+        if named and named[0].status == "halted":
+            parts.append(_OF_HALTED)
+        parts.append(_ADVICE.format(stack=self.stack))
+        return "\n\n".join(filter(None, parts))
+
+    @property
+    def description(self) -> str:
+        """The notice for chat, with as many groups as fit."""
+        for most_groups in range(_MOST_GROUPS, 0, -1):
+            description = _for_chat(self.text(most_groups))
+            if len(description) <= DESCRIPTION_MAX_CHARACTERS:
+                return description
+        return _for_chat(self.text(0))
+
+    def _counts(self) -> str:
+        lines = [
+            f"{_WORDS[self.dimension]}: {self.queues}",
+            f"In the parked queue: {self.parked}",
+        ]
         if self.pending is not None:
             days = self.oldest_pending_seconds // 86_400
             age = f", the oldest for {days} days" if days else ""
@@ -137,37 +239,73 @@ class Waiting:
 
         if self.blocked:
             most = ", ".join(f"{message_id} ({count})" for message_id, count in self.blockers)
-            lines.append(
+            sentence = (
                 f"Of them, {self.blocked} wait behind an earlier message of their message group, "
                 f"which comes first: {most}"
             )
+            lines.append(_wrapped(sentence))
+        return "\n".join(lines)
 
-        if self.groups:
-            lines.append(f"Groups of the last analysis, with their messages: {self.title}")
-            shown = self.groups[:_MOST_GROUPS]
-            lines += [f"  {group_id}  {status}, {count}" for status, group_id, count in shown]
-            if len(self.groups) > len(shown):
-                lines.append(f"  and {len(self.groups) - len(shown)} more: see dlq groups")
-            if self.groups[0][0] == "halted":
-                lines.append(_OF_HALTED)
+    def _queues(self, by_queue: Mapping[str, Sequence[Group]]) -> str:
+        """Return a line for each source queue; empty for none."""
+        if not by_queue:
+            return ""
 
-        return "\n".join([*lines, "", _ADVICE])
+        lines = ["Source queues at the last analysis:"]
+        for name, groups in list(by_queue.items())[:_MOST_QUEUES]:
+            counts = [_counted(len(groups), "group"), _counted(_messages(groups), "message")]
+            counts.append(f"{sum(group.status == 'new' for group in groups)} new")
+            lines.append(f"  {name}: {', '.join(counts)}")
+        if len(by_queue) > _MOST_QUEUES:
+            lines.append(f"  and {len(by_queue) - _MOST_QUEUES} more: see dlq groups")
+        return "\n".join(lines)
+
+    def _group(self, group: Group, *, names_queue: bool) -> str:
+        lines = [_wrapped(f"{group.status}  {group.count:,}  {group.title or group.group_id}")]
+        if names_queue:
+            lines.append(f"  queue: {group.queue or _NOT_KNOWN}")
+        if group.difference:
+            lines.append(_wrapped(f"  differs: {group.difference}"))
+        lines.append(f"  first seen: {group.first_seen_at:%Y-%m-%d %H:%M} UTC")
+        lines.append(f"  dlq redrive --group {group.group_id} --stack {self.stack}")
+        return "\n".join(lines)
+
+
+def _messages(groups: Sequence[Group]) -> int:
+    return sum(group.count for group in groups)
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, _COLUMNS, subsequent_indent="    ", break_on_hyphens=False)
 
 
 _ADVICE = """\
-What to do, each with --stack and the name of the stack:
-  dlq collect                 archives what is in the parked queue, and groups it by what failed
-  dlq groups                  shows the groups
-  dlq redrive --group ID      shows what a redrive of a group would do, and says how to do it
-  dlq decide ID discard       says in the plan that a group is written off; dlq redrive does it
-  dlq decide ID --resolved    says that a group is fixed; what is parked later makes it regressed
-This notice comes once a day while messages are in the parked queue, a group is halted, regressed
-or new, or messages wait that nothing has grouped."""
+What to do, each with --stack {stack}:
+  dlq collect               archives and groups what is in the parked queue
+  dlq groups                shows the groups
+  dlq redrive --group ID    shows what a redrive would do, and says how to do it
+  dlq decide ID discard     writes a group off in the plan; dlq redrive does it
+  dlq decide ID --resolved  a group is fixed: it is regressed if more is parked
 
-_OF_HALTED = (
-    "Halted: too much of a redrive failed again. Nothing more of the group is sent until somebody "
-    "decides again: dlq decide ID redrive"
-)
+This notice comes once a day while messages are in the parked queue, a group is
+halted, regressed or new, or messages wait that nothing has grouped."""
+
+_OF_HALTED = """\
+Halted: too much of a redrive failed again. Nothing more of the group is sent
+until somebody decides again: dlq decide ID redrive"""
+
+_CHAT_CHARACTERS = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "`": "'"})
+"""Slack reads entities within code, too. Nothing else has a meaning there but the backtick."""
+
+
+def _for_chat(text: str) -> str:
+    """Return *text* as a code block of Slack and Teams; it has no link where code is not known."""
+    escaped = text.translate(_CHAT_CHARACTERS).replace("](", "] (")
+    return f"```\n{escaped}\n```"
 
 
 def lambda_handler(event: Mapping[str, Any], context: object) -> None:
@@ -178,7 +316,8 @@ def lambda_handler(event: Mapping[str, Any], context: object) -> None:
     """
     del context
     if event.get("detail-type") == "Glue Job State Change":
-        _publish(*_failed_run(event["detail"]))
+        subject, text = _failed_run(event["detail"])
+        _publish(subject, text, subject, _for_chat(text))
         return
 
     job = os.environ.get("SPARK_JOB")
@@ -194,7 +333,7 @@ def lambda_handler(event: Mapping[str, Any], context: object) -> None:
             ages.append(oldest_parked(_client("cloudwatch"), queue, waiting.drained_at))
         _print_metric(Metric.OLDEST_PARKED_SECONDS, max(ages))
     if waiting.is_due:
-        _publish(waiting.subject, waiting.text)
+        _publish(waiting.subject, waiting.text(), waiting.headline, waiting.description)
 
 
 def read_waiting(sqs: "SQSClient", s3: "S3Client", environment: Mapping[str, str]) -> Waiting:
@@ -204,7 +343,7 @@ def read_waiting(sqs: "SQSClient", s3: "S3Client", environment: Mapping[str, str
         counts = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=_COUNTS)["Attributes"]
         parked += sum(int(counts[name]) for name in _COUNTS)
     dimension, queues = _dimension(environment)
-    waiting = Waiting(dimension, queues, parked)
+    waiting = Waiting(dimension, queues, environment["STACK_NAME"], parked)
     bucket = environment.get("ARCHIVE_BUCKET")
     if not bucket:
         return waiting
@@ -220,6 +359,8 @@ def read_waiting(sqs: "SQSClient", s3: "S3Client", environment: Mapping[str, str
             newest_key = max(newest_key, listed["Key"])
 
     groups = _groups(_read_json(s3, bucket, newest_key)) if newest_key else None
+    if groups is not None:
+        groups = _with_texts(s3, environment, groups)
     return replace(waiting, groups=groups, **_of_last_run(status))
 
 
@@ -303,22 +444,70 @@ def _print_metric(metric: Metric, age: timedelta) -> None:
     publish(measured, dimension, value, datetime.now(UTC).timestamp())
 
 
-def _groups(seen: Any) -> list[tuple[str, str, int]] | None:  # noqa: ANN401 - JSON
-    """Return the groups that a notice names from an analysis's record; None if it is unreadable."""
+def _groups(seen: Any) -> list[Group] | None:  # noqa: ANN401 - JSON
+    """Return the groups with pending messages, without texts; None if the record is unreadable."""
     now = datetime.now(UTC)
     groups = []
     try:
         for group_id, group in seen["groups"].items():
+            first_seen_at = datetime.fromisoformat(group["first_seen_at"]).astimezone(UTC)
             status = group["status"]
             if status in ("new", "known"):
-                is_new = now - datetime.fromisoformat(group["first_seen_at"]) < NEW_FOR
-                status = "new" if is_new else "known"
-            # Only ids may go into a notice, whatever the file contains.
-            if status in _NAMED and _GROUP_ID.fullmatch(group_id):
-                groups.append((status, group_id, int(group["count"])))
-    except (ValueError, KeyError, TypeError, AttributeError):
+                status = "new" if now - first_seen_at < NEW_FOR else "known"
+            report_id = group["report_id"]
+            # Only ids may go into a notice or a key, whatever the file contains.
+            is_ours = _GROUP_ID.fullmatch(group_id) and _REPORT_ID.fullmatch(report_id)
+            if is_ours and status != "gone":
+                count = int(group["count"])
+                groups.append(Group(status, group_id, count, first_seen_at, report_id))
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None
-    return sorted(groups, key=lambda group: (_NAMED.index(group[0]), -group[2], group[1]))
+    return groups
+
+
+def _with_texts(
+    s3: "S3Client", environment: Mapping[str, str], groups: Sequence[Group]
+) -> list[Group]:
+    """Return the groups with their texts. A group whose report has none keeps its id alone."""
+    shows_values = environment["SHOWS_SAMPLES"] == "true"
+    texts: dict[str, dict[str, Any]] = {}
+    report_ids = sorted({group.report_id for group in groups})
+    for report_id in report_ids[-_MOST_REPORTS:]:
+        key = f"{environment['REPORTS_PREFIX']}{report_id}/notice.json"
+        record = _read_json(s3, environment["ARCHIVE_BUCKET"], key)
+        texts |= _texts(record, shows_values=shows_values)
+    return [replace(group, **texts.get(group.group_id, {})) for group in groups]
+
+
+def _texts(record: Any, *, shows_values: bool) -> dict[str, dict[str, str]]:  # noqa: ANN401 - JSON
+    """Return the texts of groups by id, from a report's record; none if it is unreadable.
+
+    Of a report with values of messages only the queues, unless *shows_values*.
+    """
+    names = ["title", "difference", "queue"]
+    texts: dict[str, dict[str, str]] = {}
+    try:
+        may_have_values = record["shows_values"] is not False
+        if may_have_values and not shows_values:
+            names = ["queue"]
+        for group_id, group in record["groups"].items():
+            texts[group_id] = {name: _line(group[name]) for name in names}
+    except (KeyError, TypeError, AttributeError):
+        return {}
+    return texts
+
+
+def _line(text: object) -> str:
+    """Return a text of the archive in one line without control characters, cut if it is long.
+
+    Raises:
+        TypeError: it is no text.
+    """
+    if not isinstance(text, str):
+        raise TypeError(type(text).__name__)
+    printable = "".join(character if character.isprintable() else " " for character in text)
+    line = " ".join(printable.split())
+    return line if len(line) <= _LINE_CHARACTERS else f"{line[: _LINE_CHARACTERS - 1]}…"
 
 
 def _of_last_run(status: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
@@ -347,7 +536,7 @@ def _read_json(s3: "S3Client", bucket: str, key: str) -> Any:  # noqa: ANN401 - 
     """Read an object of the archive; None if it is absent or unreadable."""
     try:
         return json.loads(s3.get_object(Bucket=bucket, Key=key)["Body"].read())
-    except (ClientError, ValueError):
+    except (ClientError, ValueError, RecursionError):
         return None
 
 
@@ -375,8 +564,20 @@ _MEANINGS = {
 """Exit codes of the job. Of the event's message, only the code that ``glue_job`` wrote is used."""
 
 
-def _publish(subject: str, text: str) -> None:
-    _client("sns").publish(TopicArn=os.environ["TOPIC_ARN"], Subject=subject, Message=text)
+def _publish(subject: str, text: str, title: str, description: str) -> None:
+    """Publish *text*, and to HTTPS a title and a description for chat.
+
+    The schema is that of custom notifications of Amazon Q Developer in chat applications.
+    """
+    content = {"textType": "client-markdown", "title": title, "description": description}
+    chat = {"version": "1.0", "source": "custom", "content": content}
+    messages = {"default": text, "email": text, "https": json.dumps(chat)}
+    _client("sns").publish(
+        TopicArn=os.environ["TOPIC_ARN"],
+        Subject=subject,
+        Message=json.dumps(messages),
+        MessageStructure="json",
+    )
 
 
 @cache

@@ -292,8 +292,10 @@ def test_the_daily_notice(aws: RecordedAws, monkeypatch: pytest.MonkeyPatch) -> 
     make_queues()["ParkedQueue"].send([SendEntry("x")])
     boto3.client("sns").create_topic(Name="AlarmTopic")
     boto3.client("s3").create_bucket(Bucket=BUCKET)
-    for key in ("status.json", "groups/seen/r-1.json"):
-        boto3.client("s3").put_object(Bucket=BUCKET, Key=f"archive/{key}", Body=b"")
+    group = {"status": "new", "count": 1, "first_seen_at": "2026-11-01T00Z", "report_id": "r-1"}
+    seen = json.dumps({"groups": {"g-0123456789": group}})
+    for key, content in {"status.json": "", "groups/seen/r-1.json": seen}.items():
+        boto3.client("s3").put_object(Bucket=BUCKET, Key=f"archive/{key}", Body=content.encode())
     boto3.client("glue").create_job(Name="SparkJob", Role="r", Command={"Name": "glueetl"})
     variables = stack.resources["ReminderFunction"]["Properties"]["Environment"]["Variables"]
     for name, value in variables.items():

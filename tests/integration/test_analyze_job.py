@@ -170,8 +170,15 @@ def test_nothing_of_a_body_is_shown_without_samples(
         "report.html",
         "summary.json",
     ]
+    [notice] = Path(archive.root).glob("reports/*/notice.json")
+    texts = json.loads(notice.read_text())
+    assert texts["shows_values"] is False
+    assert {group["title"] for group in texts["groups"].values()} == {
+        group["title"] for group in table
+    }
+    assert any(" = ***" in group["difference"] for group in texts["groups"].values())
     shown = capsys.readouterr()
-    written = [path.read_text() for path in out.iterdir() if path.suffix != ".parquet"]
+    written = [path.read_text() for path in (*out.iterdir(), notice) if path.suffix != ".parquet"]
     for seen in (str(table), shown.out, shown.err, *written):
         assert "mona" not in seen
         assert "lisa" not in seen

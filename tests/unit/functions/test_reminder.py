@@ -1,5 +1,6 @@
-"""The daily notice: what waits, where to look, and silence when nothing does."""
+"""The daily notice: what waits, what failed, where to look, and silence when nothing does."""
 
+import html
 import json
 import os
 import re
@@ -18,10 +19,18 @@ from moto import mock_aws
 
 from dlq.archive.group_records import write_seen
 from dlq.archive.storage.files import open_archive
+from dlq.explain.findings import GroupFinding
+from dlq.explain.outputs import notice_json
 from dlq.explain.triage import GroupMemory, GroupState, after_analysis
-from dlq_replay.replaying.measures import MAIN_QUEUE_DIMENSION
+from dlq_replay.replaying.measures import MAIN_QUEUE_DIMENSION, QUEUE_TAG_DIMENSION
 from functions.reminder import handler
-from functions.reminder.handler import Waiting, last_scheduled_start
+from functions.reminder.handler import Group, Waiting, last_scheduled_start
+from tests.support.findings_builder import (
+    HOSTILE_TEXTS,
+    a_difference,
+    some_findings,
+)
+from tests.support.findings_builder import a_group as a_finding
 from tests.support.golden import assert_stored, stored_rows
 
 if TYPE_CHECKING:
@@ -86,6 +95,9 @@ def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
             "ARCHIVE_BUCKET": BUCKET,
             "STATUS_KEY": STATUS,
             "SEEN_PREFIX": "archive/groups/seen/",
+            "REPORTS_PREFIX": "archive/reports/",
+            "SHOWS_SAMPLES": "false",
+            "STACK_NAME": "shop-dlq",
             "QUEUE_TAG": "",
             "FIFO_PARKED_QUEUE_URL": "",
         }
@@ -102,10 +114,10 @@ def remind() -> None:
 
 
 def test_a_subject_is_never_longer_than_sns_takes() -> None:
-    waiting = Waiting(MAIN_QUEUE_DIMENSION, "q" * 80, parked=10**9)
+    waiting = Waiting(MAIN_QUEUE_DIMENSION, "q" * 80, "shop-dlq", parked=10**9)
 
     assert len(waiting.subject) <= 100
-    assert str(10**9) in waiting.subject
+    assert f"{10**9:,}" in waiting.subject
 
 
 JOB_MADE = datetime(2026, 11, 1, tzinfo=UTC)
@@ -233,6 +245,8 @@ def test_a_fleet_s_oldest_parked_message_is_that_of_either_parked_queue(
 
 
 REPORT = "20261101T000000Z-aaaaaa"
+EARLIER_REPORT = "20261031T000000Z-ffffff"
+LONG_AGO = datetime(2026, 3, 4, 5, 6, tzinfo=UTC)
 
 
 def analyzed(
@@ -253,6 +267,12 @@ def analyzed(
     states = {**dict.fromkeys(resolved, state), **dict.fromkeys(halted, bad)}
     memory = replace(before, states=states)
     after, _ = after_analysis(memory, REPORT, now - timedelta(hours=2), groups)
+    # The same day in each run: a notice says since when.
+    dated = {}
+    for group_id, group in after.groups.items():
+        is_new = group.first_seen_at > now - timedelta(days=1)
+        dated[group_id] = group if is_new else replace(group, first_seen_at=LONG_AGO)
+    after = replace(after, groups=dated)
     with tempfile.TemporaryDirectory() as folder:
         archive = open_archive(folder)
         write_seen(archive, REPORT, after)
@@ -265,6 +285,22 @@ def a_group(group_id: str, count: int = 3, sent_days_ago: int = 0) -> dict[str, 
     return {"group_id": group_id, "count": count, "last_parked_at": sent_at}
 
 
+def reported(
+    account: Account,
+    *findings: GroupFinding,
+    shows_values: bool = False,
+    report_id: str = REPORT,
+) -> None:
+    """Leave what the report of an analysis has for a notice."""
+    texts = notice_json(some_findings(*findings), shows_values=shows_values)
+    described(account, texts.encode(), report_id)
+
+
+def described(account: Account, content: bytes, report_id: str = REPORT) -> None:
+    key = f"archive/reports/{report_id}/notice.json"
+    account.s3.put_object(Bucket=BUCKET, Key=key, Body=content)
+
+
 def seen(account: Account, content: bytes, report_id: str = REPORT) -> None:
     """Leave this as the record of the groups of an analysis."""
     key = f"archive/groups/seen/{report_id}.json"
@@ -272,7 +308,12 @@ def seen(account: Account, content: bytes, report_id: str = REPORT) -> None:
 
 
 def regressed(*group_ids: str, count: int = 1) -> bytes:
-    group = {"status": "regressed", "first_seen_at": None, "count": count}
+    group = {
+        "status": "regressed",
+        "first_seen_at": LONG_AGO.isoformat(),
+        "count": count,
+        "report_id": REPORT,
+    }
     return json.dumps({"groups": dict.fromkeys(group_ids, group)}).encode()
 
 
@@ -295,7 +336,84 @@ def a_halted_group(account: Account) -> None:
 
 def two_analyses(account: Account) -> None:
     seen(account, regressed("g-000000000b", count=2), "20261101T000000Z-bbbbbb")
-    seen(account, regressed("g-000000000b"), "20261031T000000Z-ffffff")
+    seen(account, regressed("g-000000000b"), EARLIER_REPORT)
+
+
+COUNTRY = a_difference("body.country", "HR", 0.91, 0.03)
+VERSION = a_difference("body.version", "7.2.0", 0.91, 0.03)
+LONG_DIFFERENCE = replace(COUNTRY, parts=COUNTRY.parts + VERSION.parts, compared_with="all others")
+LONG_TITLE = (
+    "ValidationError: the address service does not know <text>, and the order has no other "
+    "address to which it could be sent"
+)
+
+
+def groups_of_a_report(account: Account) -> None:
+    """One new group and one that came back, each with its texts; of a known one there are some."""
+    account.run(40)
+    analyzed(
+        account,
+        a_group("g-000000000a", 30),
+        a_group("g-000000000b", 1204),
+        a_group("g-000000000c", 2),
+        resolved=["g-000000000c"],
+    )
+    reported(
+        account,
+        a_finding(group_id="g-000000000a", title="secret", queue="orders"),
+        a_finding(
+            group_id="g-000000000b",
+            title=LONG_TITLE,
+            differences=(LONG_DIFFERENCE,),
+            queue="orders",
+        ),
+        a_finding(group_id="g-000000000c", differences=(), queue="orders"),
+    )
+
+
+def values_that_the_stack_hides(account: Account) -> None:
+    """Somebody analyzed with samples: the notice of the stack has none of its texts."""
+    analyzed(account, a_group("g-000000000b", 1204))
+    group = a_finding(
+        group_id="g-000000000b",
+        title="text secret of mona",
+        differences=(a_difference("body.name", "mona"),),
+    )
+    reported(account, group, shows_values=True)
+
+
+def values_that_the_stack_shows(account: Account) -> None:
+    os.environ["SHOWS_SAMPLES"] = "true"
+    analyzed(account, a_group("g-000000000b", 1204))
+    group = a_finding(group_id="g-000000000b", title="text order <number>", differences=(COUNTRY,))
+    reported(account, group, shows_values=True)
+
+
+def an_analysis_of_some(account: Account) -> None:
+    """A group keeps the texts of its last report about all messages; a new one has its own."""
+    now = datetime.now(UTC)
+    before, _ = after_analysis(GroupMemory(), EARLIER_REPORT, now, [a_group("g-000000000a")])
+    after, _ = after_analysis(before, REPORT, now, [a_group("g-000000000b")], is_whole=False)
+    with tempfile.TemporaryDirectory() as folder:
+        archive = open_archive(folder)
+        write_seen(archive, REPORT, after)
+        seen(account, archive.read(f"groups/seen/{REPORT}.json") or b"")
+    reported(account, a_finding(group_id="g-000000000a"), report_id=EARLIER_REPORT)
+    reported(account, a_finding(group_id="g-000000000b", title="KeyError: sku"))
+
+
+def groups_of_a_fleet(account: Account) -> None:
+    of_a_fleet(account)
+    numbers = {"a": 30, "b": 1204, "c": 12, "d": 5, "e": 1}
+    analyzed(account, *(a_group(f"g-000000000{name}", numbers[name]) for name in numbers))
+    queues = {"a": "orders", "b": "invoices", "c": "orders", "d": "mails.fifo", "e": ""}
+    findings = []
+    for name, queue in queues.items():
+        finding = a_finding(
+            group_id=f"g-000000000{name}", title=f"Error{name.upper()}: no answer", queue=queue
+        )
+        findings.append(finding)
+    reported(account, *findings)
 
 
 def known_groups(account: Account) -> None:
@@ -379,6 +497,11 @@ NOTICES: dict[str, Callable[[Account], None]] = {
     "new and regressed groups": several_groups,
     "a halted group": a_halted_group,
     "two analyses": two_analyses,
+    "groups of a report": groups_of_a_report,
+    "groups of a fleet": groups_of_a_fleet,
+    "an analysis of some messages": an_analysis_of_some,
+    "values that the stack hides": values_that_the_stack_hides,
+    "values that the stack shows": values_that_the_stack_shows,
     "known groups": known_groups,
     "known groups and a drain": known_groups_and_a_drain,
     "thirty groups": lambda account: analyzed(
@@ -392,6 +515,7 @@ NOTICES: dict[str, Callable[[Account], None]] = {
             b'{"groups": {"g-000000000b": {}}}',
             b'{"groups": {"g-000000000b": null}}',
             b'{"groups": {"g-000000000b": {"status": "new", "first_seen_at": 7, "count": 1}}}',
+            b'{"groups": {"g-000000000b": {"status": "new", "first_seen_at": "0001-01-01T00+14"}}}',
         )
     },
 }
@@ -404,4 +528,217 @@ def test_notice_reads_as_it_is_stored(account: Account, name: str) -> None:
 
     notices = [f"{subject}\n\n{text}" for subject, text in account.notices()]
     assert not re.search("secret|mona", str(notices))
-    assert_stored("notices", name, "\n---\n".join(notices))
+    for notice in notices:
+        # A command is not broken.
+        prose = [line for line in notice.splitlines()[1:] if "  dlq redrive" not in line]
+        assert [line for line in prose if len(line) > 80] == []
+    stored = "\n---\n".join(notices)
+    # What an analysis of now saw first has the time of now.
+    stored = re.sub(f"first seen: (?!{LONG_AGO:%F %R})[-0-9: ]+ UTC", "first seen: NOW", stored)
+    assert_stored("notices", name, stored)
+
+
+@pytest.fixture
+def published(account: Account) -> list[dict[str, Any]]:
+    """The requests to publish, as they reach SNS."""
+    del account
+    requests: list[dict[str, Any]] = []
+
+    def record(params: dict[str, Any], **_: object) -> None:
+        requests.append(dict(params))
+
+    events = handler._client("sns").meta.events  # noqa: SLF001
+    events.register("provide-client-params.sns.Publish", record)
+    return requests
+
+
+def chat_of(request: dict[str, Any]) -> tuple[str, str]:
+    """Return title and description of the message for chat; check what they may not have."""
+    assert request["MessageStructure"] == "json"
+    messages = json.loads(request["Message"])
+    assert set(messages) == {"default", "email", "https"}
+    assert messages["default"] == messages["email"]
+
+    chat = json.loads(messages["https"])
+    assert (chat["version"], chat["source"]) == ("1.0", "custom")
+    content = chat["content"]
+    assert set(content) == {"textType", "title", "description"}
+    assert content["textType"] == "client-markdown"
+    return content["title"], content["description"]
+
+
+def is_one_block(description: str) -> bool:
+    """Whether all of it is code, also for Slack, whose entities are read there."""
+    block = re.fullmatch("```\n([^`<>]*)\n```", description)
+    return block is not None and not re.search("&(?!(amp|lt|gt);)|]\\(", block[1])
+
+
+MARKUP = (
+    "*bold* _italic_ ~struck~ `code` ```block``` > quote # heading",
+    "[pay here](https://evil.example) <https://evil.example|pay here> ![x](y)",
+    "<!channel> <@U123> @here &lt;!channel&gt; &amp;",
+)
+
+
+@pytest.mark.parametrize("text", [*HOSTILE_TEXTS, *MARKUP])
+def test_no_text_of_a_message_is_markup_in_chat_or_a_line_of_its_own(
+    account: Account, published: list[dict[str, Any]], text: str
+) -> None:
+    analyzed(account, a_group("g-000000000b"))
+    finding = a_finding(
+        group_id="g-000000000b",
+        title=text,
+        queue=text,
+        differences=(a_difference(text, text, compared_with=text),),
+    )
+    of_a_fleet(account)
+    reported(account, finding)
+
+    remind()
+
+    (request,) = published
+    title, description = chat_of(request)
+    assert title == "1 new: groups of dead letters"
+    assert is_one_block(description)
+
+    plain = json.loads(request["Message"])["default"]
+    assert all(line.isprintable() for line in plain.splitlines())
+    headings = ["new  3  ", "  queue: ", "  differs: ", "  first seen: ", "  dlq redrive --group "]
+    block = plain.split("\n\n")[3]
+    begins = [line for line in block.splitlines() if not line.startswith("    ")]
+    for line, heading in zip(begins, headings, strict=True):
+        assert line.startswith(heading)
+
+
+def test_chat_shows_what_mail_says(account: Account, published: list[dict[str, Any]]) -> None:
+    groups_of_a_report(account)
+
+    remind()
+
+    _, description = chat_of(published[0])
+    plain = json.loads(published[0]["Message"])["default"]
+    assert html.unescape(description) == f"```\n{plain}\n```"
+    assert "&lt;text&gt;" in description
+
+
+def test_chat_hears_of_a_failed_run(account: Account, published: list[dict[str, Any]]) -> None:
+    failed_run(account, exit_code=3)
+
+    title, description = chat_of(published[0])
+
+    assert title == "The scheduled run over the parked queue ended as FAILED"
+    assert is_one_block(description)
+    assert "too much of a redrive failed again" in description
+
+
+@pytest.mark.parametrize("character", ["&", "\U0001f4a5", "x", "word "])
+def test_a_thousand_groups_fit_into_a_notice(
+    account: Account, published: list[dict[str, Any]], character: str
+) -> None:
+    of_a_fleet(account)
+    os.environ["STACK_NAME"] = "s" * 128
+    names = [f"g-{number:010x}" for number in range(100, 1_100)]
+    analyzed(account, *map(a_group, names))
+    long = character * 5_000
+    findings = []
+    for number, name in enumerate(names):
+        difference = a_difference(long, long, compared_with=long)
+        queue = f"{number:04}" + "q" * 76
+        finding = a_finding(group_id=name, title=long, differences=(difference,), queue=queue)
+        findings.append(finding)
+    reported(account, *findings)
+
+    remind()
+
+    (request,) = published
+    assert len(request["Message"].encode()) < 256 * 1024
+    assert len(request["Subject"]) <= 100
+    _, description = chat_of(request)
+    assert len(description) <= 8_000
+    assert description.count("dlq redrive --group g-") >= 2
+    plain = json.loads(request["Message"])["default"]
+    assert plain.count("dlq redrive --group g-") == 20
+    assert "\n\nand 980 more: see dlq groups\n\n" in plain
+    assert "\n  and 980 more: see dlq groups\n\n" in plain
+
+
+def texts_of_a_group(**changes: object) -> bytes:
+    texts = {"title": "KeyError: sku", "queue": "orders", "difference": "", **changes}
+    return json.dumps({"shows_values": False, "groups": {"g-000000000b": texts}}).encode()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        None,
+        b"{",
+        b"[" * 100_000,
+        b"\xff",
+        b"[]",
+        b'{"groups": {}}',
+        b'{"shows_values": false, "groups": {"g-000000000b": "KeyError"}}',
+        texts_of_a_group(title=7),
+        texts_of_a_group(title=["KeyError"]),
+        texts_of_a_group(difference=None),
+        texts_of_a_group(queue={"orders": 1}),
+    ],
+)
+def test_a_group_whose_texts_cannot_be_read_is_named_by_its_id(
+    account: Account, content: bytes | None
+) -> None:
+    analyzed(account, a_group("g-000000000b"))
+    if content is not None:
+        described(account, content)
+
+    remind()
+
+    [(_, notice)] = account.notices()
+    assert "\nnew  3  g-000000000b\n  first seen: " in notice
+    assert "KeyError" not in notice
+
+
+def test_texts_of_a_report_that_does_not_say_whether_it_has_values_are_left_out(
+    account: Account,
+) -> None:
+    analyzed(account, a_group("g-000000000b"))
+    described(account, texts_of_a_group().replace(b"false", b"0"))
+
+    remind()
+
+    [(_, notice)] = account.notices()
+    assert "KeyError" not in notice
+
+
+def test_no_key_of_another_place_is_read(account: Account) -> None:
+    place = "../messages"
+    seen(account, regressed("g-000000000b").replace(REPORT.encode(), place.encode()))
+    account.run(7)
+
+    assert handler.read_waiting(account.sqs, account.s3, os.environ).groups == []
+
+
+def test_the_queues_with_most_groups_to_decide_come_first() -> None:
+    groups = []
+    for number, (queue, status, count) in enumerate(
+        [("a", "known", 900), ("b", "known", 5), ("b", "new", 1), ("c", "resolved", 950)]
+    ):
+        group = Group(status, f"g-{number:010x}", count, LONG_AGO, REPORT, queue=queue)
+        groups.append(group)
+    waiting = Waiting(QUEUE_TAG_DIMENSION, "shop", "shop-dlq", 0, groups)
+
+    assert list(waiting.by_queue) == ["b", "c", "a"]
+    assert "  b: 2 groups, 6 messages, 1 new\n  c: 1 group, 950 messages, 0 new\n" in waiting.text()
+    assert waiting.subject == "1 new: groups of dead letters, 1 queue with the tag shop"
+
+
+def test_a_stack_with_several_source_queues_has_a_line_for_each() -> None:
+    groups = [
+        Group("new", "g-000000000a", 1, LONG_AGO, REPORT, queue="orders"),
+        Group("new", "g-000000000b", 1, LONG_AGO, REPORT, queue="invoices"),
+    ]
+
+    several = Waiting(MAIN_QUEUE_DIMENSION, "orders", "shop-dlq", 0, groups)
+    single = Waiting(MAIN_QUEUE_DIMENSION, "orders", "shop-dlq", 0, groups[:1])
+
+    assert "  queue: invoices\n" in several.text()
+    assert "queue: " not in single.text().replace("Main queue: ", "").replace("parked queue: ", "")

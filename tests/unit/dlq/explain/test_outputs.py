@@ -12,6 +12,7 @@ from dlq.explain.findings import Difference, Findings, GroupFinding
 from dlq.explain.outputs import (
     GROUPS_SCHEMA,
     groups_table,
+    notice_json,
     plan_notes,
     read_findings,
     summary_json,
@@ -42,6 +43,29 @@ def test_the_summary_says_everything_of_the_whole() -> None:
     assert set(summary) == names | {"signature", "statuses"}
     assert summary["signature"] == "v1"
     assert summary["analyzed_at"] == "2025-11-20T10:30:00+00:00"
+
+
+def test_a_notice_keeps_the_shares_of_a_long_difference() -> None:
+    long = a_difference("body.note", "n" * 200, 0.9, 0.1)
+    groups = [
+        a_group(group_id="g-1", queue="orders", differences=(long, a_difference())),
+        a_group(group_id="g-2", title="KeyError", differences=()),
+    ]
+
+    notice = json.loads(notice_json(some_findings(*groups), shows_values=True))
+
+    predicate = f"body.note = {'n' * 87}…"
+    assert notice == {
+        "shows_values": True,
+        "groups": {
+            "g-1": {
+                "title": "TimeoutError: no answer after <n> ms",
+                "queue": "orders",
+                "difference": f"{predicate}: 90% here, 10% of all others",
+            },
+            "g-2": {"title": "KeyError", "queue": "", "difference": ""},
+        },
+    }
 
 
 def test_parquet_and_summary_hold_the_same_groups() -> None:
