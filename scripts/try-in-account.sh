@@ -14,6 +14,7 @@ It costs money, so it asks first. --yes does not ask.
   deploy             stacks with new, with FIFO and with your own queues pass a test message
   failed-deployment  a first deployment that fails leaves no queue and no bucket
   replay             a dead letter comes back to its own queue, also from a shared DLQ
+  fleet              queues with the tag are swept, others are left alone
   recursion          Lambda's recursion detection does not stop a message after 16 replays
   queues             SQS counts, dates and deduplicates messages as the tests' model does
   long-wait          a FIFO message can wait for longer than a visibility timeout
@@ -185,6 +186,32 @@ check_replay() {
     receive "$invoices"
     aws logs tail "$log" --since 5m
     dlq doctor --stack dlq-try-shared || echo "doctor ended with exit code $?."
+}
+
+check_fleet() {
+    local main dlq dlq_arn log function mapping
+    make build
+    main=$(create_queue dlq-try-fleet-main)
+    dlq=$(create_queue dlq-try-fleet-dlq)
+    dead_letters_go "$main" "$dlq"
+    deploy dlq-try-fleet QueueTag=dlq-try-fleet Sweep=true MaxAttempts=2 BackoffRate=1
+    log=$(output dlq-try-fleet ReplayLogGroupName)
+    function=$(output dlq-try-fleet ReplayFunctionArn)
+    aws sqs tag-queue --queue-url "$dlq" --tags dlq-replay=dlq-try-fleet
+    aws sqs send-message --queue-url "$main" --message-body '{"order": 6}'
+    fail "$main"
+    wait_minutes 15 "the DLQ alone has the tag"
+    receive "$main"
+    aws sqs tag-queue --queue-url "$main" --tags dlq-replay=dlq-try-fleet
+    wait_minutes 15 "both have it"
+    receive "$main"
+    aws logs tail "$log" --since 35m
+    dlq doctor --all --stack dlq-try-fleet || echo "doctor ended with exit code $?."
+    dlq_arn=$(arn "$dlq")
+    mapping=$(aws lambda create-event-source-mapping --function-name "$function" \
+        --event-source-arn "$dlq_arn" --function-response-types ReportBatchItemFailures \
+        --scaling-config MaximumConcurrency=2 --query UUID --output text)
+    aws lambda delete-event-source-mapping --uuid "$mapping"
 }
 
 check_recursion() {

@@ -55,6 +55,17 @@ def test_one_is_for_every_region_and_all_parameters() -> None:
     assert "arn:aws:" not in resources
 
 
+def test_new_code_makes_a_new_layer_and_a_new_version_of_the_publisher() -> None:
+    """A version and a layer keep the code that they were made of."""
+    changed = {name: key.replace("0123", "4567") for name, key in KEYS.items()}
+    new = process(TEMPLATE, changed, "code")["Resources"]
+
+    replaced = {
+        PROCESSED["Resources"][name]["Type"] for name in PROCESSED["Resources"].keys() - new
+    }
+    assert replaced == {"AWS::Lambda::LayerVersion", "AWS::Lambda::Version"}
+
+
 def test_the_name_of_code_changes_with_it(tmp_path: Path) -> None:
     template = {
         "Resources": {
