@@ -223,13 +223,13 @@ class Functions:
         if limit == 1:
             self.notify(
                 "circuit breaker: the consumer deletes nothing, and replays come back: limited to "
-                "1 replay a second; it holds the others in the DLQ"
+                "1 replay a minute (a second here); it holds the others in the DLQ"
             )
             self.shop.end_outage_soon()
             self.on_breaker_opened()
         elif limit and "since" in update.put:
             self.notify(
-                f"circuit breaker: the consumer works again: up to {limit} replays a second go"
+                f"circuit breaker: the consumer works again: up to {limit} replays a minute go"
             )
         elif "since" in update.put:
             self.notify("circuit breaker: no message is turned away: no limit any more")

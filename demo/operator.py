@@ -6,13 +6,12 @@ With ``--console`` the viewer does the last of them.
 import json
 import logging
 import os
-import re
 import shlex
 import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import takewhile
 from pathlib import Path
@@ -30,6 +29,8 @@ _MAX_RAMP_RUNS = 5
 _ON_SPARK = ("--engine", "spark")
 """So few messages need no Spark. The demo shows the job that thousands of messages need."""
 
+CONSUMER_LOG = "consumers.jsonl"
+
 _HINTS = ("report: ", "next")
 """The lines from which on a verb's output names the next command begin with one of these."""
 
@@ -38,6 +39,10 @@ class Operator:
     """Runs verbs in this process, because a JVM for each would take too long; shows their output.
 
     Each method raises DemoError if Spark cannot start, or a verb ends with an unexpected exit code.
+
+    Attributes:
+        logs: the option that names the log of the consumers, once it was read.
+        environment: the file that lets a shell run the commands that are shown.
     """
 
     def __init__(self, screen: Screen, work: Path, queues: Queues) -> None:
@@ -45,6 +50,14 @@ class Operator:
         self._queues = queues
         self.logs: tuple[str, ...] = ()
         self._archive = ("--archive", str(work / "archive"))
+        self._variables = {
+            "MAIN_QUEUE": queues.main.url,
+            "PARKED_QUEUE": queues.parked.url,
+            "ARCHIVE": str(work / "archive"),
+            "LOGS": str(work / CONSUMER_LOG),
+        }
+        self.environment = work / "env"
+        write_environment(self.environment, self._variables)
         self._executor = ThreadPoolExecutor(1)
         self._session: Future[None] | None = None
 
@@ -148,13 +161,14 @@ class Operator:
     def _quote(self, lines: Sequence[str]) -> None:
         """Show lines up to the hints."""
         for line in takewhile(lambda line: not line.startswith(_HINTS), lines):
-            self._screen.quote(line)
+            self._screen.quote(line.replace(f"{ROOT}/", ""))
 
     def _run(
         self, verb: str, *words: str, exit_codes: Sequence[int] = (0,)
     ) -> tuple[int, list[str]]:
-        # Of addresses and paths only the end.
-        self._screen.command(re.sub(r"\S+/", "", shlex.join(["dlq", verb, *words])))
+        names = {value: f"${name}" for name, value in self._variables.items()}
+        typed = [names.get(word) or shlex.quote(word) for word in ("dlq", verb, *words)]
+        self._screen.command(" ".join(typed))
 
         exit_code, lines = self._run_silently(verb, *words)
         if exit_code not in exit_codes:
@@ -180,6 +194,22 @@ class Operator:
         if exit_code == INTERRUPTED:
             raise KeyboardInterrupt
         return exit_code, lines
+
+
+def write_environment(file: Path, variables: Mapping[str, str]) -> None:
+    """Write a file for a shell to read, after which the commands of the demo can be typed.
+
+    The settings of AWS are those of the local servers, and hold for ``dlq`` alone.
+    """
+    settings = [f"PYTHONPATH={shlex.quote(os.environ['PYTHONPATH'])}"]
+    for name, value in sorted(os.environ.items()):
+        if name.startswith("AWS_") or name == "DLQ_MINUTE_SECONDS":
+            settings.append(f"{name}={shlex.quote(value)}")
+
+    lines = [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
+    program = shlex.join([sys.executable, "-m", "dlq"])
+    lines.append(f'dlq() {{ {" ".join(settings)} {program} "$@"; }}')
+    file.write_text("\n".join(lines) + "\n", "utf-8")
 
 
 def _start_session() -> None:

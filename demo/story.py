@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import shlex
 import sys
 import threading
 import time
@@ -12,11 +11,11 @@ from pathlib import Path
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from demo import DemoError, InputError
+from demo import ROOT, DemoError, InputError
 from demo.audit import Account, FinalState, Journal, account, read_archive, read_queue
 from demo.functions import Functions
 from demo.messages import DemoMessage, read_input
-from demo.operator import Operator, open_console
+from demo.operator import CONSUMER_LOG, Operator, open_console
 from demo.screen import FUNCTION_LOG, Screen, account_table, terminal_only
 from demo.shop import BROKEN_SHARE, FIFO_BROKEN_SHARE, Shop, in_groups, invent, select_failures
 from demo.world import (
@@ -84,8 +83,7 @@ class Run:
         self._work = work
         self._screen = screen
         self._is_fifo = options.queue == "fifo"
-        self._log = work / "consumers.jsonl"
-        self._report = Path()
+        self._log = work / CONSUMER_LOG
         self._returned: list[int] = []
 
         self._queues = create_queues(is_fifo=self._is_fifo)
@@ -175,7 +173,8 @@ class Run:
             f" it records why. After {MAIN_MAX_RECEIVE_COUNT} failed tries SQS moves a message to"
             " the\ndead-letter queue; the replay Lambda replays it after a random, growing delay,"
             f" {MAX_ATTEMPTS} times at\nmost, and then parks it. While the consumer gets nothing"
-            " done, a circuit breaker holds messages\nand lets one replay a second through."
+            " done, a circuit breaker holds messages\nand lets one replay a minute through. Its"
+            " minutes are seconds here."
         )
         if self._is_fifo:
             customer_count = len({message.group for message in self._messages})
@@ -238,6 +237,9 @@ class Run:
         self._screen.title(
             "2. Spark takes the parked messages into an archive and groups them by what failed"
         )
+        self._screen.note(
+            f"To type these commands in a shell of yours: . {short(self._operator.environment)}"
+        )
         self._operator.collect()
         self._operator.list_groups()
 
@@ -245,9 +247,12 @@ class Run:
             self._screen.note("The payments' consumer records no errors; they are in its log:")
             self._operator.read_logs(self._log)
             self._operator.list_groups()
+            self._screen.note(
+                "Messages whose error came from the log are a group of that error now: the group"
+                "\nwithout one is gone."
+            )
 
-        self._report = max(self._work.glob("archive/reports/*/report.html"), default=Path())
-        self._screen.say(f"open it in a browser: {self._report}", "green")
+        self._screen.say(f"open it in a browser: {short(self._newest_report())}", "green")
 
     def _try_too_early(self) -> None:
         self._screen.title(
@@ -318,14 +323,22 @@ class Run:
             text = f"Failed again in the ramp {when} the bugs were fixed: {count or 'nothing'}"
             self._screen.console.print(text)
 
-        if self._report.name:
-            words = [sys.executable, "-m", "dlq", "console", "--archive", str(self._work)]
-            command = f"PYTHONPATH=layers/core {shlex.join(words)}/archive"
+        report = self._newest_report()
+        if report.name:
             self._screen.note(
-                f"The report: {self._report}\n"
-                f"The same in a browser, with more: {command}\n"
+                f"The newest report: {short(report)}\n"
+                f"The same in a browser, with more: . {short(self._operator.environment)} && "
+                "dlq console --archive $ARCHIVE\n"
                 "The local queues end with this demo; make demo CONSOLE=1 keeps them while you "
                 "redrive the messages."
             )
 
-        self._screen.note(f"Logs and metrics of the functions: {self._work / FUNCTION_LOG}")
+        self._screen.note(f"Logs and metrics of the functions: {short(self._work / FUNCTION_LOG)}")
+
+    def _newest_report(self) -> Path:
+        return max(self._work.glob("archive/reports/*/report.html"), default=Path())
+
+
+def short(path: Path) -> str:
+    """Return a path below the repository from there, as a person types it; others whole."""
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)

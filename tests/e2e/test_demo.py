@@ -66,6 +66,13 @@ def test_own_messages_arrive_unchanged(queue: str, tmp_path: Path) -> None:
     assert (archive / "format").exists()
     assert unnamed_files(archive) == []
 
+    # After its end, a shell can type the commands that it showed.
+    typed = '. "$0" && dlq groups --archive $ARCHIVE --json && echo "[${AWS_REGION-}]"'
+    shell = ["env", "-u", "AWS_REGION", "sh", "-c", typed, str(tmp_path / "kept" / "env")]
+    answer = subprocess.run(shell, capture_output=True, text=True, check=True).stdout
+    assert '"groups"' in answer
+    assert answer.endswith("[]\n")
+
 
 @needs_proc
 @pytest.mark.parametrize(
