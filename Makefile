@@ -22,7 +22,7 @@ export PYTHONPATH := layers/core
 # Each test process compiles everything again otherwise, and tests start many.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup setup-test setup-demo java chromium demo test test-all coverage mutants snapshot lint format types size style docs build \
+.PHONY: help setup setup-test setup-demo java chromium demo test test-all coverage mutants snapshot lint format types size style docs docs-site build \
 	validate processed-template sam-local version wheel image spark-package release publish check bench accuracy soak outages lock clean
 
 help: ## Say what each target does
@@ -82,6 +82,10 @@ soak: setup ## Outages, and a redrive that is killed at 20 points or more [POINT
 docs: setup ## Write the generated blocks of the documents
 	@PYTHONPATH=.:layers/core $(BIN)/python -m scripts.generate_docs
 
+docs-site: setup-test ## Build the site of the documents into .site/; fails for a link that leads nowhere
+	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "the site: .site/index.html"
+
 outages: setup ## Simulate outages at full size, message by message; prints what the breaker saves
 	@$(BIN)/python -m pytest -s tests/soak/test_outages.py $(ARGS)
 
@@ -139,7 +143,7 @@ lock: ## Lock the newest versions of what requirements/*.in name, with hashes
 	@scripts/lock.sh
 
 clean: ## Remove what was built, installed and kept by the demo
-	rm -rf $(VENV) .tools .aws-sam .demo dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .tools .aws-sam .demo .site dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/.created: requirements/pip.txt
 	@python=$$(scripts/find-python.sh) && echo "Setting up $(VENV) with $$python" && "$$python" -m venv $(VENV)
