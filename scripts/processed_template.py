@@ -20,6 +20,7 @@ from samtranslator.parser.parser import Parser
 from samtranslator.translator.translator import Translator
 from samtranslator.yaml_helper import yaml_parse
 
+from dlq_replay.aws.answers import with_checked_answers
 from scripts.package_job import write_zip
 
 BUILT_TEMPLATE = Path(".aws-sam/build/template.yaml")
@@ -78,7 +79,7 @@ def process(template: Mapping[str, Any], keys: Mapping[str, str], prefix: str) -
         resource["Properties"][code_property] = f"s3://{_NO_BUCKET}/{keys[name]}"
 
     # SAM wants a Region, and puts it nowhere.
-    session = boto3.Session(region_name="us-east-1")
+    session = with_checked_answers(boto3.Session(region_name="us-east-1"))
     translator = Translator(None, Parser(), boto_session=session)
     processed: dict[str, Any] = translator.translate(packaged, {})
     for resource in processed["Resources"].values():
