@@ -29,6 +29,7 @@ from dlq.explain.signature.mask import Masks, compile_masks
 from dlq.report import page as report_page
 from dlq.report.views import quoted
 from dlq.stack.outputs import stack_options
+from dlq_replay.aws.tagged_queues import TAG_KEY
 
 _PACKAGES = (files("dlq.console"), report_page.REPORT)
 
@@ -64,7 +65,8 @@ class Console:
     Attributes:
         who: ``user@host``, for the records that it writes.
         values: the options of verbs that the stack, or the user, gave, without ``--``:
-            ``parked-queue-url``, ``main-queue-url``, ``dlq-url``, ``failure-table``.
+            ``parked-queue-url``, ``main-queue-url``, ``dlq-url``, ``failure-table``; of a fleet
+            ``queue-tag`` and ``fifo-parked-queue-url``.
         given: the options that the user gave, and ``archive`` likewise: commands with ``--stack``
             need them, too.
         mask_words: the ``--mask`` options that the user gave, for commands that show messages.
@@ -89,6 +91,24 @@ class Console:
         """The table in which returns are counted; None without one."""
         return self.values.get("failure-table")
 
+    @property
+    def queue_tag(self) -> str | None:
+        """Of a fleet, the value of the tag that its members carry; else None."""
+        return self.values.get("queue-tag")
+
+    @property
+    def parked_queue_urls(self) -> list[str]:
+        """The URLs of the parked queues that are known: of a fleet two, where it has FIFO ones."""
+        urls = map(self.values.get, ("parked-queue-url", "fifo-parked-queue-url"))
+        return list(filter(None, urls))
+
+    @property
+    def queues_in_words(self) -> str:
+        """The name of its main queue, or that it is a fleet; empty if neither is known."""
+        if self.queue_tag:
+            return f"fleet {TAG_KEY}={self.queue_tag}"
+        return self.values.get("main-queue-url", "").rpartition("/")[2]
+
     def words(self, verb: str, *words: str) -> list[str]:
         """Return the words of a command that works on this archive, ``dlq`` first.
 
@@ -101,10 +121,13 @@ class Console:
             command = [PROGRAM, verb]
             values = {**self.values, "archive": self.archive.root}
 
-        for option in stack_options(load(verb)):
-            value = values.get(option.removeprefix("--"))
-            if value is not None:
-                command += [option, value]
+        for option, is_repeated in stack_options(load(verb)).items():
+            names = [option.removeprefix("--")]
+            if is_repeated:
+                names.append(f"fifo-{names[0]}")
+            for name in names:
+                if name in values:
+                    command += [option, values[name]]
         return [*command, *words]
 
     def command(self, verb: str, *words: str) -> str:

@@ -167,7 +167,7 @@ def status(options: StatusOptions, *, progress: Progress = silent) -> ArchiveSta
     url = options.parked_queue_url
     queue = require_queue("--parked-queue-url", url, sqs_client).counts if url else None
     with progress("counting", str):
-        counts = count_with_report(archive)
+        counts = count_with_report(archive, is_fleet=bool(options.queue_tag))
 
     table = options.failure_table
     latest = [_with_returns(archive, plan, table) for plan in counts.plans[-LATEST:]]

@@ -78,7 +78,7 @@ def test_the_newest_plan_is_shown_and_an_older_one_can_be_chosen(tmp_path: Path)
 
     newest = browser.get("/").text
     texts = PageOutline(newest).texts
-    assert ("title", "Groups · shop · dlq console") in texts
+    assert ("title", "Groups · orders · shop · dlq console") in texts
     assert ("code", "shop") in texts
     page = browser.get(f"/?plan={older}").text
 

@@ -5,10 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
 
 from dlq.console.jobs import Jobs
 from dlq.inspect.status import DlqStatus, StatusOptions, status
+from local_sqs.server import serve_in_thread
 from tests.support.console_jobs import PARKED, QUEUES, DeadJobs, a_problem, redrive_answer
 from tests.support.console_world import (
     BASE,
@@ -63,6 +65,64 @@ def test_console_of_a_stack_leaves_to_the_command_what_the_stack_says(world: Dea
         "g-1",
         "--on-glue",
     ]
+
+
+FLEET = {
+    "queue-tag": "team-a",
+    "parked-queue-url": PARKED,
+    "fifo-parked-queue-url": f"{PARKED}.fifo",
+}
+
+
+def test_fleet_is_redriven_by_its_tag_and_may_be_by_one_queue(world: DeadJobs) -> None:
+    console = replace(world.console, values=FLEET)
+    fleet = DeadJobs(world.archive, console, opened(console))
+
+    page = fleet.browser.get("/redrive").text
+    words = fleet.started("/redrive", plan="p-1", what="plan", queue="orders", main_queue_url="x")
+
+    place = ["--archive", world.archive.root, "--queue-tag", "team-a"]
+    parked = ["--parked-queue-url", PARKED, "--parked-queue-url", f"{PARKED}.fifo"]
+    assert sorted(words) == sorted(
+        ["redrive", *place, *parked, "--plan", "p-1", "--queue", "orders"]
+    )
+    assert "main_queue_url" not in page
+    assert 'name="queue"' in page
+    header = page.partition("</header>")[0]
+    assert "fleet dlq-replay=team-a" in header
+    assert "parked.fifo" in header
+    assert fleet.started("/jobs/collect") == ["collect", *place[:2], *parked]
+
+
+def test_fleet_of_a_stack_leaves_tag_and_queues_to_the_stack(world: DeadJobs) -> None:
+    console = replace(world.console, values=FLEET, stack="team-a-dlq")
+    fleet = DeadJobs(world.archive, console, opened(console))
+
+    words = fleet.started("/redrive", plan="p-1", what="plan", queue="orders")
+
+    assert words == [
+        "redrive", "--stack", "team-a-dlq", "--plan", "p-1", "--queue", "orders",
+    ]  # fmt: skip
+
+
+def test_counts_of_a_fleet_name_both_parked_queues(
+    world: DeadJobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serve_in_thread() as sqs:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", sqs.url)
+        client = boto3.client("sqs", region_name="us-east-1")
+        standard = client.create_queue(QueueName="parked")["QueueUrl"]
+        client.send_message(QueueUrl=standard, MessageBody="{}")
+        values = {**FLEET, "parked-queue-url": standard}
+        values["fifo-parked-queue-url"] = standard.replace("parked", "missing")
+        console = replace(world.console, values=values)
+
+        page = opened(console).get("/jobs/counts").text
+
+    assert "<dt>in the parked queue</dt><dd>1 " in page
+    assert "missing" in page
+    assert "dlq status --archive" in page
+    assert "--queue-tag team-a" in page
 
 
 def test_masks_of_the_console_are_those_of_its_commands(world: DeadJobs) -> None:
@@ -268,7 +328,7 @@ def test_counts_say_what_is_known_of_the_circuit_breaker(
     counted = replace(status(StatusOptions(world.archive.root)), dlq=dlq)
     monkeypatch.setattr("dlq.console.pages.job_pages.status", lambda _: counted)
 
-    page = world.browser.get("/jobs/counts").text
+    page = opened(replace(world.console, values={})).get("/jobs/counts").text
 
     assert shown in page
     assert hidden not in page

@@ -27,7 +27,14 @@ if TYPE_CHECKING:
 OFFERED_SECONDS = 60.0
 """Lifetime of the file with the address for the browser."""
 
-VALUES = ("parked-queue-url", "main-queue-url", "dlq-url", "failure-table")
+VALUES = (
+    "parked-queue-url",
+    "fifo-parked-queue-url",
+    "main-queue-url",
+    "queue-tag",
+    "dlq-url",
+    "failure-table",
+)
 """Options that a stack has values for, and that the console's own commands need."""
 
 _ABOUT = """\
@@ -47,6 +54,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_shared(parser, "--parked-queue-url", "--main-queue-url", "--failure-table", "--mask")
     add("--dlq-url", metavar="URL", help="the DLQ, whose messages that wait are counted")
+    add_shared(parser, "--queue-tag")
+    add("--fifo-parked-queue-url", metavar="URL", help="the second parked queue of a fleet")
 
     add(
         "--port",

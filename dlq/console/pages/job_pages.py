@@ -14,13 +14,14 @@ from dlq.archive.group_records import read_memory
 from dlq.archive.ledger.disposition import Disposition
 from dlq.archive.ledger.message_state import PENDING
 from dlq.archive.ledger.stop import stop_of
-from dlq.aws.clients import sqs_client
+from dlq.aws.clients import QueueCounts, require_queue, sqs_client
 from dlq.cli.outcomes import columns, problem_sentence
 from dlq.cli.verb import FAILED_AGAIN, INTERRUPTED, NOT_ALL_SENT, PROGRAM, option
 from dlq.console.jobs import MOST_STOPS, Job
 from dlq.console.reports import find_report
 from dlq.console.site import Console, Handler, Visit, page_route
 from dlq.errors import InputError, JobError
+from dlq.explain.outputs import read_findings
 from dlq.inspect.outcomes import read_outcomes
 from dlq.inspect.status import StatusOptions, status
 from dlq.plan.plan import Action
@@ -98,8 +99,11 @@ def _dry_run(visit: Visit) -> list[str]:
     words = [*option("--plan", plan)]
     if selection != _WHOLE_PLAN:
         words += option("--group", selection)
-    words += _queue(visit, "main_queue_url")
-    words += _words(visit, "to_queue_url", "where", "limit", "include_foreign", "allow_reordering")
+    if not visit.console.queue_tag:
+        words += _queue(visit, "main_queue_url")
+    words += _words(
+        visit, "queue", "to_queue_url", "where", "limit", "include_foreign", "allow_reordering"
+    )
     return _here(visit.console, "redrive", words)
 
 
@@ -180,19 +184,26 @@ def _counts(visit: Visit) -> Response:
     console = visit.console
     options = StatusOptions(
         console.archive.root,
-        parked_queue_url=console.values.get("parked-queue-url"),
         failure_table=console.failure_table,
         main_queue_url=console.values.get("main-queue-url"),
         dlq_url=console.values.get("dlq-url"),
+        queue_tag=console.queue_tag,
     )
-    fault = ""
-    try:
-        counts = status(options)
-    except JobError as error:
-        # If a queue cannot be asked, the counts of the archive must still be shown.
-        counts = status(StatusOptions(console.archive.root))
-        fault = str(error)
-    return visit.page("job_counts.html.jinja", counts=counts, fault=fault, PENDING=PENDING)
+    counts = status(options)
+
+    # If a queue cannot be asked, the counts of the archive must still be shown.
+    parked: dict[str, QueueCounts] = {}
+    faults: list[str] = []
+    for url in console.parked_queue_urls:
+        try:
+            queue = require_queue("--parked-queue-url", url, sqs_client)
+        except JobError as error:
+            faults.append(str(error))
+        else:
+            parked[url.rpartition("/")[2]] = queue.counts
+    return visit.page(
+        "job_counts.html.jinja", counts=counts, parked=parked, faults=faults, PENDING=PENDING
+    )
 
 
 def _job(visit: Visit) -> Response:
@@ -314,10 +325,13 @@ def _outcomes(visit: Visit) -> Response:
 
 def _redrive(visit: Visit) -> Response:
     archive = visit.console.archive
-    plan = find_report(archive, visit.query.get("plan")).plan()
+    file = find_report(archive, visit.query.get("plan"))
+    plan = file.plan()
+    findings = read_findings(file.summary())
     return visit.page(
         "redrive.html.jinja",
         plan=plan,
+        queues=sorted(findings.queues) if findings else [],
         halted=read_memory(archive).halted,
         redriven=[group for group in plan.groups if group.action is Action.REDRIVE],
         discarded=[group for group in plan.groups if group.action is Action.DISCARD],
