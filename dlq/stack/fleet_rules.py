@@ -40,6 +40,7 @@ class Membership(StrEnum):
     IN_PART = "joined in part"
     OPEN = "could join"
     BLOCKED = "cannot join"
+    SERVED = "has its own stack"
     UNKNOWN = "unknown"
 
 
@@ -89,6 +90,7 @@ class DlqFacts:
             them.
         dlqs_among_sources: names of sources that are DLQs themselves.
         fleet: None if no fleet is chosen.
+        own_stack: a stack for this one DLQ, or that parks in it; empty if there is none.
     """
 
     dlq: DescribedQueue
@@ -99,6 +101,12 @@ class DlqFacts:
     keys: Mapping[str, KeyFacts] = field(default_factory=dict)
     dlqs_among_sources: tuple[str, ...] = ()
     fleet: Fleet | None = None
+    own_stack: str = ""
+
+    @property
+    def is_served(self) -> bool:
+        """True if a stack of its own replays it, or parks in it, and none of it is a member."""
+        return bool(self.own_stack) and not self.has_member
 
     @property
     def queues(self) -> tuple[DescribedQueue, ...]:
@@ -184,10 +192,15 @@ def examine_dlq(facts: DlqFacts) -> ExaminedDlq:
     """Return whether a DLQ is a member or could be one, and what is broken or at risk."""
     # The sources of a DLQ of DLQs have no consumer.
     rules = (_sources_can_join,) if facts.dlqs_among_sources else _RULES
+    # dlq doctor --stack examines it.
+    if facts.is_served:
+        rules = ()
     all_findings = by_severity(findings(facts, rules))
     is_broken = any(finding.severity is Severity.BROKEN for finding in all_findings)
 
-    if facts.tags is None:
+    if facts.is_served:
+        state = Membership.SERVED
+    elif facts.tags is None:
         state = Membership.UNKNOWN
     elif facts.has_member:
         state = Membership.IN_PART if facts.untagged else Membership.JOINED
@@ -195,7 +208,7 @@ def examine_dlq(facts: DlqFacts) -> ExaminedDlq:
         state = Membership.BLOCKED if is_broken else Membership.OPEN
 
     untagged_urls: list[str] = []
-    for queue in facts.untagged:
+    for queue in () if facts.is_served else facts.untagged:
         if not (facts.tag_of(queue) or facts.dlqs_among_sources):
             untagged_urls.append(queue.url)
 

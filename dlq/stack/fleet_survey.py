@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dlq.aws.clients import CONCURRENT_CALLS, DescribedQueue
 from dlq.figures import counted
 from dlq.stack.fleet_rules import AccountFacts, DlqFacts, Fleet, KeyFacts
-from dlq.stack.outputs import StackValues, aws_errors, clients_of
+from dlq.stack.outputs import StackValues, aws_errors, clients_of, read_stacks
 from dlq.stack.rules import TriggerFacts
 from dlq.stack.survey import (
     Client,
@@ -73,6 +73,8 @@ def survey_account(session: "Session", stack: StackValues | None) -> AccountFact
     triggers = ask("event source mappings", list_mappings, client) or []
     triggers += ask("pipes", list_pipes, client) or []
 
+    own_stacks = _own_stacks(ask("stacks", read_stacks, session) or [])
+
     fleet = None
     if stack and stack.queue_tag:
         rule = stack.sweep_rule
@@ -105,6 +107,7 @@ def survey_account(session: "Session", stack: StackValues | None) -> AccountFact
             keys=keys,
             dlqs_among_sources=tuple(queue.name for queue in sources[address] if queue in sources),
             fleet=fleet,
+            own_stack=own_stacks.get(address, ""),
         )
         dlqs.append(facts)
 
@@ -115,6 +118,16 @@ def survey_account(session: "Session", stack: StackValues | None) -> AccountFact
         fleet=fleet,
         unknown=tuple(questions.unknown),
     )
+
+
+def _own_stacks(stacks: Iterable[StackValues]) -> dict[QueueAddress, str]:
+    """Return the names of stacks that are no fleets, by their DLQs and parked queues."""
+    names: dict[QueueAddress, str] = {}
+    for stack in stacks:
+        if stack.dlq_url:
+            names[QueueAddress.from_url(stack.dlq_url)] = stack.stack
+            names[QueueAddress.from_url(stack.parked_queue_url)] = stack.stack
+    return names
 
 
 def _list_queues(client: Client) -> list[str]:

@@ -107,6 +107,29 @@ def test_without_a_fleet_it_says_which_could_join(capsys: Capture) -> None:
     assert_stored("doctor", "all, without a fleet", f"{out}exit code {code}\n")
 
 
+def test_the_queues_of_a_stack_of_one_queue_are_left_to_it(fleet: str, capsys: Capture) -> None:
+    make_queue("team-parked")
+    make_queue("team-dlq", arn("team-parked"))
+    make_queue("team", arn("team-dlq"))
+    make_stack(
+        "team",
+        ReplayFunctionArn=f"arn:aws:lambda:{REGION}:123456789012:function:team",
+        MainQueueUrl=url_of("team"),
+        DeadLetterQueueArn=arn("team-dlq"),
+        ParkedQueueArn=arn("team-parked"),
+    )
+
+    doctor("--json", "--stack", fleet)
+
+    answer = json.loads(capsys.readouterr().out)
+    of_team = [dlq for dlq in answer["dlqs"] if dlq["queue"].startswith("team")]
+    assert [(dlq["queue"], dlq["state"], dlq["findings"]) for dlq in of_team] == [
+        ("team-dlq", "has its own stack", []),
+        ("team-parked", "has its own stack", []),
+    ]
+    assert "team" not in " ".join(answer["commands"])
+
+
 @pytest.mark.usefixtures("endpoint")
 def test_an_empty_account_and_one_without_a_dlq_are_sentences(capsys: Capture) -> None:
     assert doctor() == 0

@@ -138,6 +138,16 @@ CASES: dict[str, DlqFacts] = {
     "a key of AWS, or one that could not be read": keyed(None),
     "another function reads it": dlq(triggers=(MAPPING, OTHER)),
     "another function reads it, not joined": open_dlq(triggers=(OTHER,)),
+    "another function reads it, that of its own stack": open_dlq(
+        triggers=(OTHER,), own_stack="orders"
+    ),
+    "a parked queue of a stack": open_dlq(
+        dlq=queue("parked-dlq"),
+        sources=(queue("orders-dlq"),),
+        dlqs_among_sources=("orders-dlq",),
+        own_stack="orders",
+    ),
+    "joined, and has a stack too": dlq(triggers=(OTHER,), own_stack="orders"),
     "another function does not read it now": dlq(triggers=(replace(OTHER, state="STOPPED"),)),
     "an alias of the own function": dlq(triggers=(replace(MAPPING, target=f"{LAMBDA}:sweep:a"),)),
     "a mapping that answers for whole batches": dlq(
