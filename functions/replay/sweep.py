@@ -52,7 +52,10 @@ def lambda_handler(event: object, context: Any) -> None:  # noqa: ANN401 - Lambd
             raise
 
         tag = wired.fleet.settings.queue_tag
-        sweeper = Sweeper(wired.fleet, wired.queue_of, _executor(), partial(_report, tag))
+        report = partial(_report, tag)
+        sweeper = Sweeper(
+            wired.fleet, wired.queue_of, _executor(), report, paused_until=_paused_until()
+        )
         # Where the time is too short for all, each is late in turn.
         dlqs = random.sample(queues.dlqs, len(queues.dlqs))
         summary = sweeper.sweep(dlqs, seconds_left)
@@ -66,6 +69,11 @@ def lambda_handler(event: object, context: Any) -> None:  # noqa: ANN401 - Lambd
 @cache
 def _executor() -> DeadlineExecutor:
     return DeadlineExecutor(CONCURRENT_QUEUES, thread_name_prefix="turn")
+
+
+@cache
+def _paused_until() -> dict[QueueAddress, float]:
+    return {}
 
 
 def _report(tag: str, turn: Turn) -> None:

@@ -89,6 +89,7 @@ class FleetWorld:
         self.failed_sweeps = 0
         self.deaths = 0
         self.directory = self._directory()
+        self.paused_until: dict[QueueAddress, float] = {}
 
     def _member(self, number: int, shape: tuple[bool, int]) -> Member:
         is_fifo, sources = shape
@@ -136,6 +137,7 @@ class FleetWorld:
     def restart(self) -> None:
         """Let the next sweep begin in a new execution environment."""
         self.directory = self._directory()
+        self.paused_until = {}
 
     def queue_of(self, address: QueueAddress) -> SqsQueue:
         client: Any = DirectClient(self.front)
@@ -154,6 +156,7 @@ class FleetWorld:
             InlineExecutor(),
             self.turns.append,
             self.clock.time,
+            self.paused_until,
         )
         try:
             with calls_until(seconds_left):

@@ -11,7 +11,13 @@ from dlq_replay.errors import QueueError, QueueGoneError
 from dlq_replay.replaying.fleet import Fleet
 from dlq_replay.replaying.replay import Replayer
 from dlq_replay.replaying.sending import Refused, Unconfirmed
-from dlq_replay.replaying.sweep import LAST_TURN_SECONDS, Sweeper, Turn
+from dlq_replay.replaying.sweep import (
+    LAST_TURN_SECONDS,
+    UNDELETED,
+    UNDELETED_PAUSE_SECONDS,
+    Sweeper,
+    Turn,
+)
 from dlq_replay.rules.policy import Attributes, ReplayPolicy
 from dlq_replay.settings import FleetSettings
 from dlq_replay.wire.addresses import QueueAddress
@@ -147,10 +153,31 @@ def test_exactly_what_is_settled_is_deleted() -> None:
 def test_failed_deletes_are_repeated_once_and_then_reported() -> None:
     dlq = FakeDlq([letters("m", 3)], {"m0": 1, "m1": 2})
     world = World({"orders-dlq": dlq})
-    world.sweep()
+    summary = world.sweep()
 
     assert sorted(dlq.deleted) == ["m0", "m2"]
     assert [left.message_id for left in world.turns[0].not_deleted] == ["m1"]
+    assert summary.stuck == {queue("orders-dlq"): UNDELETED}
+
+
+@pytest.mark.parametrize(("suffix", "turns_after"), [("", [1, 1, 2]), (".fifo", [2, 3, 4])])
+def test_what_cannot_be_deleted_is_not_sent_again_and_again(
+    suffix: str, turns_after: list[int]
+) -> None:
+    """A FIFO DLQ goes on: SQS removes the second copy if it comes soon."""
+    name = f"orders-dlq{suffix}"
+    dlq = FakeDlq([letters("m", 10, f"orders{suffix}")], {f"m{number}": 9 for number in range(10)})
+    now = 0.0
+    world = World({name: dlq})
+    sweeper = replace(world.sweeper(), clock_seconds=lambda: now)
+
+    turns: list[int] = []
+    for seconds in (0, UNDELETED_PAUSE_SECONDS - 1, 1):
+        now += seconds
+        summary = sweeper.sweep([queue(name)], lambda: 60.0)
+        turns.append(len(dlq.requests))
+    assert turns == turns_after
+    assert not summary.stuck
 
 
 def test_a_full_queue_goes_round_again_behind_the_others() -> None:
@@ -224,7 +251,7 @@ def test_no_send_begins_that_could_not_be_deleted_while_the_message_is_hidden() 
     dlq = FakeDlq([letters("m", 1)])
     world = World({"orders-dlq": dlq})
     # The receive takes so long that others may have the message by now.
-    times = iter([0.0])
+    times = iter([0.0, 0.0])
     sweeper = replace(world.sweeper(), clock_seconds=lambda: next(times, 118.0))
     sweeper.sweep([queue("orders-dlq")], lambda: 60.0)
 

@@ -6,7 +6,7 @@ group keeps its order, and two sweeps at once have different messages. A sweep t
 send and delete leaves at most the 10 messages of each open turn to be sent again.
 """
 
-import time
+import math
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
@@ -16,6 +16,7 @@ from typing import Protocol
 
 from dlq_replay.errors import QueueError, QueueGoneError
 from dlq_replay.replaying.fleet import NO_PARKED_QUEUE, Fleet, FleetBatch
+from dlq_replay.retry import awake_seconds
 from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.message import Message, UnreadableRecord
 
@@ -38,6 +39,12 @@ SETTLE_SECONDS = 3.0
 
 FULL = 10
 """Messages of a receive after which there may be more: the most that SQS gives."""
+
+
+UNDELETED = "messages that were sent could not be deleted, and would be sent again"
+UNDELETED_PAUSE_SECONDS = 600.0
+"""For which a standard DLQ with such messages is not read. A FIFO DLQ is: within 5 minutes SQS
+removes the copy that is sent a second time, and the delete is tried again."""
 
 
 class SweptQueue(Protocol):
@@ -84,8 +91,9 @@ class SweepSummary:
         """Count a turn."""
         self.turns += 1
         self.received += turn.received
-        if turn.fault:
-            self.stuck[turn.dlq] = turn.fault
+        fault = turn.fault or (UNDELETED if turn.not_deleted else "")
+        if fault:
+            self.stuck[turn.dlq] = fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +103,16 @@ class Sweeper:
     Attributes:
         executor: runs several turns at once; none of the threads that ``fleet`` uses.
         report: gets each turn in which messages came; called by the threads of the turns.
-        clock_seconds: a monotonic clock.
+        clock_seconds: see ``awake_seconds``.
+        paused_until: when DLQs may be read again, by that clock; the same for all sweeps.
     """
 
     fleet: Fleet
     queue_of: Callable[[QueueAddress], SweptQueue]
     executor: Executor
     report: Callable[[Turn], object]
-    clock_seconds: Callable[[], float] = time.monotonic
+    clock_seconds: Callable[[], float] = awake_seconds
+    paused_until: dict[QueueAddress, float] = field(default_factory=dict)
 
     def sweep(
         self, dlqs: Sequence[QueueAddress], seconds_left: Callable[[], float]
@@ -120,8 +130,9 @@ class Sweeper:
 
         waiting = set[QueueAddress]()
         for dlq in dlqs:
-            if self.fleet.settings.parked_queue_url_for(dlq) is None:
-                summary.stuck[dlq] = NO_PARKED_QUEUE
+            fault = self._why_not(dlq)
+            if fault:
+                summary.stuck[dlq] = fault
             else:
                 waiting.add(dlq)
                 begin(dlq)
@@ -136,13 +147,22 @@ class Sweeper:
             if turn.is_reached:
                 waiting.discard(turn.dlq)
                 summary.add(turn)
-            if turn.received >= FULL:
+            if turn.not_deleted and not turn.dlq.is_fifo:
+                self.paused_until[turn.dlq] = self.clock_seconds() + UNDELETED_PAUSE_SECONDS
+            elif turn.received >= FULL:
                 begin(turn.dlq)
                 open_turns += 1
 
         for dlq in waiting:
             summary.stuck[dlq] = "the time of the sweep was over before its turn"
         return summary
+
+    def _why_not(self, dlq: QueueAddress) -> str:
+        """Return why a DLQ gets no turn in this sweep; empty if it gets one."""
+        if self.fleet.settings.parked_queue_url_for(dlq) is None:
+            return NO_PARKED_QUEUE
+        is_paused = self.clock_seconds() < self.paused_until.get(dlq, -math.inf)
+        return UNDELETED if is_paused else ""
 
     def _guarded_turn(self, dlq: QueueAddress, seconds_left: Callable[[], float]) -> Turn:
         try:
