@@ -217,7 +217,7 @@ def examine_dlq(facts: DlqFacts) -> ExaminedDlq:
         queue=facts.dlq.name,
         sources=tuple(source.name for source in facts.sources),
         state=state,
-        tag=facts.tag,
+        tag=None if facts.is_served else facts.tag,
         visible=counts.visible,
         held=counts.delayed + counts.in_flight,
         untagged_urls=tuple(untagged_urls),
