@@ -54,8 +54,6 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:  # noqa: ANN401 - MkDocs's own
     """Return the page with links that the site knows."""
     uri = page.file.src_uri
-    if uri == "messages.md":
-        return markdown
     parts = _FENCE.split(markdown)
     # Every second one is a block of code.
     parts[::2] = [with_links_of_site(part, uri, home_page()) for part in parts[::2]]

@@ -135,7 +135,10 @@ def _text(node: ast.expr, constants: dict[str, ast.expr]) -> str:
 
 
 def page() -> str:
-    """Return the page in Markdown: a heading for each topic, and a line for each message."""
+    """Return the page in Markdown: a heading for each topic, and one for each message.
+
+    A search finds headings first, and a message of many words would drown in a long section.
+    """
     of_topic: dict[str, list[str]] = {heading: [] for _, heading, _ in TOPICS}
     pages = {heading: target for _, heading, target in TOPICS}
     for message in messages():
@@ -143,6 +146,11 @@ def page() -> str:
         of_topic[topic].append(message.text)
 
     lines = [
+        "---",
+        # A table of contents would be the page once more.
+        "hide: [toc]",
+        "---",
+        "",
         "# Messages of dlq",
         "",
         "A command that ends with one of these messages has exit code 2. The page is made from the",
@@ -153,7 +161,8 @@ def page() -> str:
     for heading, texts in of_topic.items():
         if texts:
             lines += ["", f"## {heading}", "", f"More: [{pages[heading]}]({pages[heading]})", ""]
-            lines += [f"- {_code(text)}" for text in sorted(set(texts), key=str.lower)]
+            for text in sorted(set(texts), key=str.lower):
+                lines += [f"### {_code(text)}", ""]
     return "\n".join(lines) + "\n"
 
 

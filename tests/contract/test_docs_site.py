@@ -2,10 +2,7 @@
 
 import html
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -17,15 +14,13 @@ from scripts import messages
 from scripts.docs_site import ELSEWHERE, with_links_of_site
 from tests.contract.cloudformation import Stack
 from tests.contract.template import ALL_OF_A_FLEET, ALL_PARTS, ROOT, TEMPLATE
+from tests.support.built_site import build_site
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir"]
-    subprocess.run(
-        [*command, str(folder)], cwd=ROOT, check=True, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}
-    )
+    build_site(folder)
     return folder
 
 
@@ -125,6 +120,16 @@ def test_each_alarm_is_found_by_the_search(parts: dict[str, str], searched: str)
 
     assert len(alarms) > 8
     assert [name for name in alarms if name not in searched] == []
+
+
+def test_the_notice_in_chat_is_as_the_function_publishes_it() -> None:
+    notices = (ROOT / "tests" / "golden" / "notices.txt").read_text("utf-8").splitlines()
+    page = (ROOT / "docs" / "chat.md").read_text("utf-8")
+    quoted = [line.removeprefix("> ") for line in re.findall(r"^> .+$", page, re.MULTILINE)]
+    lines = [line for line in quoted if not re.match(r"```|\*\*|  first seen", line)]
+
+    assert len(lines) > 5
+    assert [line for line in lines if line not in notices] == []
 
 
 def test_a_message_is_read_with_gaps_for_its_values() -> None:

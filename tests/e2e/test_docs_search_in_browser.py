@@ -1,0 +1,85 @@
+"""The search of the documents' site, as people use it: they paste what a command printed."""
+
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from scripts.messages import GAP, messages
+from tests.support.built_site import build_site
+from tests.support.served import served
+
+
+class _Silent(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def page(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """The first page of the site. In the end it has asked for nothing from elsewhere."""
+    folder = tmp_path_factory.mktemp("site")
+    build_site(folder)
+
+    requests: list[str] = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Silent, directory=str(folder)))
+    with served(server), browser.new_page() as page:
+        address = f"http://127.0.0.1:{server.server_port}/"
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(f"{address}index.html")
+        yield page
+    assert [url for url in requests if not url.startswith(address)] == []
+
+
+def first_section(page: Page, words: str) -> str:
+    """Return the heading of the section that the search shows first."""
+    field = page.locator("[data-md-component=search-query]")
+    results = page.locator("[data-md-component=search-result]")
+    field.click()
+    field.fill("")
+    field.press("Backspace")
+    expect(results.locator("h2")).to_have_count(0)
+
+    field.fill(words)
+    field.press("End")
+    heading = results.locator("h2").first
+    heading.wait_for(state="attached", timeout=20_000)
+    return heading.text_content() or ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "has no archive, because it was deployed",
+        "its host names no Region",
+        "the AWS configuration has no such profile",
+        "each look counts as a receive",
+        "no destination: give --main-queue-url",
+        "is being carried out by",
+        "somebody has decided something else",
+        "holds no messages; collect some first",
+        "this store ignores If-None-Match",
+        "Spark did not start",
+    ],
+)
+def test_a_message_with_its_values_is_found_first(page: Page, words: str) -> None:
+    [message] = [message for message in messages() if words in message.text]
+    printed = f"dlq: {message.text.replace(GAP, 'zebra-7f3')}"
+
+    assert first_section(page, printed) == message.text
+
+
+@pytest.mark.parametrize(
+    ("question", "heading"),
+    [
+        ("safe to run twice", "Is it safe to run twice?"),
+        ("ParkedExpiryAlarm", "ParkedExpiryAlarm"),
+        ("Slack", "Slack or Microsoft Teams"),
+        ("300 queues", "I have 300 queues"),
+        ("order id", "A customer gives me an order id. Where is the message?"),
+    ],
+)
+def test_what_people_look_for_is_found_first(page: Page, question: str, heading: str) -> None:
+    assert first_section(page, question) == heading
