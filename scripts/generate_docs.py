@@ -239,6 +239,7 @@ def install_elsewhere(*, is_published: bool = IS_PUBLISHED) -> Lines:
     yield f"pipx install {package}"
     yield f"uvx --from {package} dlq look orders-dlq   # no install"
     yield f"pip install '{package}[spark]'             # only for large work, see below"
+    yield f"pip install '{package}[mcp]'               # only for agents, see agents.md"
     yield "```"
 
 

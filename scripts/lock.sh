@@ -23,5 +23,5 @@ command=requirements/command.txt
 cp "$tools/locked" "$command"
 # What the wheel's users install beside it: the versions that the tests run with.
 "$tools/bin/uv" pip compile --quiet --upgrade --universal --python-version 3.11 --no-emit-index-url \
-    --no-header --no-annotate --extra spark --constraint requirements/demo.txt \
+    --no-header --no-annotate --extra spark --extra mcp --constraint requirements/dev.txt \
     --output-file requirements/constraints.txt pyproject.toml

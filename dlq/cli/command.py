@@ -43,6 +43,7 @@ _OWN = {
     "use": VerbEntry(Section.STACK, "choose the stack of commands that name none"),
     "completion": VerbEntry(Section.STACK, "print a script that completes commands in a shell"),
     "console": VerbEntry(Section.STACK, "a web page on this machine: see, decide, edit, redrive"),
+    "mcp": VerbEntry(Section.STACK, "tools for an agent, which read and propose; none sends"),
     "doctor": VerbEntry(Section.STACK, "check queues, function and trigger; say what to change"),
 }
 
@@ -192,7 +193,7 @@ def _takes_chosen_stack(name: str, words: Sequence[str]) -> bool:
         return parser.parse_args(words).queue is None
 
     given = {argument.partition("=")[0] for argument in words}
-    has_archive = name in _OF_ARCHIVE or name in ("find", "console")
+    has_archive = name in _OF_ARCHIVE or name in ("find", "console", "mcp")
     names_archive = "--archive" in given or running.default_archive() is not None
     return not (has_archive and names_archive)
 

@@ -151,7 +151,7 @@ def errors_as_json(*, as_json: bool) -> Iterator[Callable[[int], None]]:
 def repeat_errors(lines: Iterable[str]) -> None:
     """Print the lines that the same command wrote to standard error on another machine."""
     for line in lines:
-        fields = _object_of(line)
+        fields = read_messages(line)
         if fields is None:
             print_note(line)
             continue
@@ -161,7 +161,7 @@ def repeat_errors(lines: Iterable[str]) -> None:
             print_error(fields["error"])
 
 
-def _object_of(line: str) -> dict[str, Any] | None:
+def read_messages(line: str) -> dict[str, Any] | None:
     """Return the object that ``errors_as_json`` wrote as this line; None for another line."""
     try:
         fields = json.loads(line)

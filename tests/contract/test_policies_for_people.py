@@ -87,14 +87,43 @@ def test_looking_needs_what_its_page_says() -> None:
     assert {action for action in of_policy if f"`{action}`" not in page} == set()
 
 
+@pytest.mark.parametrize("policy", ["LookPolicy", "AnalystPolicy"])
 @pytest.mark.parametrize("given", [ALL_PARTS, ALL_OF_A_FLEET], ids=["one queue", "fleet"])
-def test_who_looks_can_neither_send_nor_delete(given: dict[str, str]) -> None:
+def test_who_looks_can_neither_send_nor_delete(given: dict[str, str], policy: str) -> None:
     stack = Stack.of(TEMPLATE, given)
     for queue in ("DeadLetterQueue", "ParkedQueue", "ParkedFifoQueue.fifo", "MainQueue"):
         for action in ("SendMessage", "DeleteMessage", "PurgeQueue", "StartMessageMoveTask"):
             arn = MEMBERS.replace("*", queue)
             call = Call(f"sqs:{action}", arn, {TAG_CONDITION: "shop"})
-            assert not is_allowed(call, statements_of(stack, "LookPolicy")), call
+            assert not is_allowed(call, statements_of(stack, policy)), call
+
+
+READS = re.compile(
+    r"\w+:(Describe|List)\w+|sqs:(Get|Receive)\w+|dynamodb:BatchGetItem|s3:GetObject|kms:Decrypt"
+    r"|cloudwatch:GetMetricData|tag:GetResources"
+)
+
+
+@pytest.mark.parametrize("given", [{}, ALL_PARTS, SPARK_JOB | SWEEP, ALL_OF_A_FLEET])
+def test_an_agent_can_write_nothing_at_all(given: dict[str, str]) -> None:
+    """What it writes into the archive could decide what a redrive sends."""
+    granted: set[str] = set()
+    for statement in statements_of(Stack.of(TEMPLATE, given), "AnalystPolicy"):
+        granted.update(as_list(statement["Action"]))
+
+    # This one gives back what was received.
+    assert {action for action in granted if not READS.fullmatch(action)} == {
+        "sqs:ChangeMessageVisibility"
+    }
+
+
+@pytest.mark.parametrize("given", [ALL_PARTS, ALL_OF_A_FLEET], ids=["one queue", "fleet"])
+def test_an_agent_receives_from_no_main_queue_without_the_tag(given: dict[str, str]) -> None:
+    statements = statements_of(Stack.of(TEMPLATE, given), "AnalystPolicy")
+    main_queue = MEMBERS.replace("*", "MainQueue")
+
+    assert not is_allowed(Call("sqs:ReceiveMessage", main_queue), statements)
+    assert not is_allowed(Call("sqs:ChangeMessageVisibility", main_queue), statements)
 
 
 @pytest.mark.parametrize("given", [SWEEP, ALL_OF_A_FLEET])

@@ -59,7 +59,7 @@ def test_the_application_has_the_version_of_the_project_and_of_the_tests() -> No
     for lock in ("layers/core/requirements.txt", "requirements/constraints.txt"):
         shipped = pins_of(lock)
         assert shipped
-        assert shipped.items() <= pins_of("requirements/demo.txt").items()
+        assert shipped.items() <= pins_of("requirements/dev.txt").items()
 
 
 def test_the_application_is_described_within_the_repository_s_limits() -> None:
@@ -367,16 +367,20 @@ def test_in_a_fleet_nobody_acts_on_a_queue_or_with_a_key_without_the_tag() -> No
         return {name for name in holders if is_allowed(call, statements_of(stack, name))}
 
     receivers = {"ReplayRole", "OperatorPolicy"}
+    readers = {"AnalystPolicy", "LookPolicy"}
     key_users = {"ReplayRole", "OperatorSourcesPolicy", "SparkJobRole"}
     for other_tag in (None, "shop2", "Shop", ""):
         for action in ("ReceiveMessage", "DeleteMessage", "SendMessage", "ChangeMessageVisibility"):
             assert who_may(f"sqs:{action}", queue, other_tag) == set(), other_tag
         assert who_may("kms:Decrypt", key, other_tag) == set(), other_tag
     assert who_may("sqs:DeleteMessage", queue, "shop") == receivers
-    assert who_may("sqs:ReceiveMessage", queue, "shop") == receivers | {"LookPolicy"}
+    assert who_may("sqs:ReceiveMessage", queue, "shop") == receivers | {
+        "AnalystPolicy",
+        "LookPolicy",
+    }
     assert who_may("sqs:SendMessage", queue, "shop") == receivers | {"SparkJobRole"}
     assert who_may("kms:GenerateDataKey", key, "shop") == key_users
-    assert who_may("kms:Decrypt", key, "shop") == key_users | {"LookPolicy"}
+    assert who_may("kms:Decrypt", key, "shop") == key_users | readers
     # Nobody joins a queue, or lets one leave.
     assert (
         who_may("sqs:TagQueue", queue, "shop") == who_may("sqs:UntagQueue", queue, "shop") == set()
@@ -391,11 +395,12 @@ def test_in_a_fleet_only_people_and_the_spark_job_take_out_what_is_parked() -> N
         call = Call(f"sqs:{action}", MEMBERS.replace("*", queue))
         return {name for name in holders if is_allowed(call, statements_of(stack, name))}
 
+    readers = {"OperatorPolicy", "SparkJobRole", "LookPolicy", "AnalystPolicy"}
     for queue in ("ParkedQueue", "ParkedFifoQueue.fifo"):
         assert who_may("DeleteMessage", queue) == {"OperatorPolicy", "SparkJobRole"}
-        assert who_may("ReceiveMessage", queue) == {"OperatorPolicy", "SparkJobRole", "LookPolicy"}
+        assert who_may("ReceiveMessage", queue) == readers
         assert who_may("SendMessage", queue) == {"OperatorPolicy", "ReplayRole"}
-        counting = {"OperatorPolicy", "SparkJobRole", "LookPolicy", "ReplayRole", "ReminderRole"}
+        counting = readers | {"ReplayRole", "ReminderRole"}
         assert who_may("GetQueueAttributes", queue) == counting
 
 

@@ -10,10 +10,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +30,16 @@ from dlq.archive.messages.dead_letter_schema import to_row
 from dlq.archive.messages.message_store import write_messages
 from dlq.archive.storage.files import open_archive
 from dlq.aws.clients import DescribedQueue, sqs_client
+from dlq.cli.command import load
 from dlq.cli.command import main as dlq
 from dlq.cli.on_glue import privacy_options, run_job
 from dlq.cli.running import main
+from dlq.cli.verbs.mcp import Tools
 from dlq.redrive.ramping.readings import ReturnsProbe
 from dlq.redrive.redrive import gone_objects
 from dlq.redrive.request import RedriveRequest
 from dlq.stack.glue_runs import argument_of, command_of, request_stop, store_command
+from dlq.stack.outputs import stack_options
 from dlq_replay.aws import wiring
 from dlq_replay.aws.breaker_table import read_deletions
 from dlq_replay.aws.returns_table import ReturnsTable
@@ -156,6 +160,14 @@ def unused(calls: Iterable[Call], stack: Stack, role: str) -> set[tuple[str, str
     }
     made = list(calls)
     return {p for p, alone in pairs.items() if not any(is_allowed(call, alone) for call in made)}
+
+
+def unused_actions(calls: Iterable[Call], stack: Stack, holder: str) -> set[str]:
+    """Return the actions that *holder* may take on anything, and that no call is."""
+    granted: set[str] = set()
+    for statement in statements_of(stack, holder):
+        granted.update(as_list(statement["Action"]))
+    return granted - {call.action for call in calls}
 
 
 def handle(stack: Stack, monkeypatch: pytest.MonkeyPatch, *letters: Message) -> None:
@@ -322,13 +334,94 @@ def test_who_looks_may_do_what_the_command_does(aws: RecordedAws) -> None:
         assert dlq(["look", name]) == 0
 
     assert missing(aws.calls, stack, "LookPolicy") == set()
-    granted = {
-        action
-        for statement in statements_of(stack, "LookPolicy")
-        for action in as_list(statement["Action"])
-    }
     # Which stack it is.
-    assert granted - {call.action for call in aws.calls} == {"cloudformation:DescribeStacks"}
+    assert unused_actions(aws.calls, stack, "LookPolicy") == {"cloudformation:DescribeStacks"}
+
+
+class ToolsOfStack(Tools):
+    """Tools whose commands run in this process, with the options that a stack would fill in."""
+
+    values: Mapping[str, str]
+
+    def _run(self, verb: str, *words: str) -> dict[str, Any]:
+        # A look takes from a stack nothing but the queue.
+        known = () if verb == "look" else stack_options(load(verb))
+        names = [name for name in known if name in self.values]
+        options = [f"{name}={self.values[name]}" for name in names]
+        answer, errors = StringIO(), StringIO()
+        with redirect_stdout(answer), redirect_stderr(errors):
+            exit_code = dlq([verb, *options, *words, "--json"])
+        assert answer.getvalue(), (verb, exit_code, errors.getvalue())
+        return {"exit_code": exit_code, "answer": json.loads(answer.getvalue())}
+
+    def all_that_read(self, queue: str) -> None:
+        """Use each tool once, but for the one that writes a proposal."""
+        self.status()
+        [group] = json.loads(self.groups().split("\n")[2])["answer"]["groups"]
+        self.show(group["group_id"])
+        self.show("m-1", with_body=True)
+        self.find("4711", queue)
+        self.look(queue)
+        self.redrive_dry_run(group["group_id"])
+
+
+def archive_an_order(source: str) -> None:
+    archive = open_archive(f"s3://{BUCKET}/archive", creates=True)
+    body = '{"order": 4711}'
+    ours = context(body, reason="attempts_exhausted", source_queue=source)
+    row = to_row(message("m-1", body, ours), "https://q/ParkedQueue", datetime.now(UTC))
+    write_messages(archive, "20260101T000000Z-aaaaaa", 0, [row])
+    assert dlq(["collect", "--only", "analyze", "--archive", f"s3://{BUCKET}/archive"]) == 0
+
+
+def test_an_agent_may_do_what_its_tools_do(aws: RecordedAws) -> None:
+    stack = Stack.of(TEMPLATE, SPARK_JOB)
+    queues = make_queues()
+    versioned_bucket()
+    create_failure_table(boto3.client("dynamodb"), "FailureTable")
+    archive_an_order("MainQueue")
+    queues["ParkedQueue"].send([SendEntry("{}")])
+    ToolsOfStack.values = {
+        "--archive": f"s3://{BUCKET}/archive",
+        "--parked-queue-url": queues["ParkedQueue"].url,
+        "--main-queue-url": queues["MainQueue"].url,
+        "--dlq-url": queues["DeadLetterQueue"].url,
+        "--failure-table": "FailureTable",
+    }
+    aws.calls.clear()
+
+    ToolsOfStack().all_that_read("ParkedQueue")
+
+    assert missing(aws.calls, stack, "AnalystPolicy") == set()
+    # Which stack it is.
+    assert unused_actions(aws.calls, stack, "AnalystPolicy") == {"cloudformation:DescribeStacks"}
+
+
+def test_an_agent_of_a_fleet_may_do_what_its_tools_do(aws: RecordedAws) -> None:
+    stack = Stack.of(TEMPLATE, SPARK_JOB | SWEEP)
+    queues = make_queues()
+    tag_members(queues)
+    versioned_bucket()
+    create_failure_table(boto3.client("dynamodb"), "FailureTable")
+    boto3.client("events").put_rule(Name="SweepRule", ScheduleExpression="rate(1 minute)")
+    archive_an_order("MainQueue")
+    queues["DeadLetterQueue"].send([SendEntry("{}")])
+    ToolsOfStack.values = {
+        "--archive": f"s3://{BUCKET}/archive",
+        "--parked-queue-url": queues["ParkedQueue"].url,
+        "--failure-table": "FailureTable",
+        "--queue-tag": "shop",
+        "--sweep-rule": "SweepRule",
+    }
+    aws.calls.clear()
+
+    ToolsOfStack().all_that_read("DeadLetterQueue")
+
+    calls = list(map(with_tag, aws.calls))
+    assert missing(calls, stack, "AnalystPolicy") == set()
+    # SQS uses keys in the caller's name.
+    others = {"cloudformation:DescribeStacks", "kms:Decrypt"}
+    assert unused_actions(calls, stack, "AnalystPolicy") == others
 
 
 def test_publishing_the_job_and_removing_it(aws: RecordedAws, tmp_path: Path) -> None:
