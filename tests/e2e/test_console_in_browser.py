@@ -185,6 +185,7 @@ def test_an_edit_is_made_and_seen_while_it_is_typed(browser: Browser, tmp_path: 
     archive = incident(tmp_path)
     with desk(browser, console_of(archive)) as it:
         page = it.go("/groups/g-0000000001")
+        page.get_by_text("Discard, edit, note").click()
         page.get_by_role("link", name="Edit the messages").click()
 
         typed = page.get_by_label("JSON Patch")

@@ -80,7 +80,7 @@ def test_enter_sends_by_ramp_and_never_everything(browser: Browser, world: DeadJ
         page.get_by_label("Why").fill("it is fixed")
         page.get_by_label("Why").press("Enter")
         page.wait_for_url(re.compile(f"/jobs/(?!{dry_run.job_id})"))
-        expect(page.get_by_role("heading", level=1)).to_contain_text("dlq redrive")
+        expect(page.get_by_role("heading", level=1)).to_contain_text("Redrive KeyError")
 
     assert "--ramp" in world.jobs.all()[0].command
 

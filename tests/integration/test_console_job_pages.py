@@ -9,7 +9,9 @@ import boto3
 import pytest
 
 from dlq.console.jobs import Jobs
+from dlq.console.ramp_steps import shown_steps
 from dlq.inspect.status import DlqStatus, StatusOptions, status
+from dlq.redrive.ramping.step_records import Step, Steps
 from local_sqs.server import serve_in_thread
 from tests.support.console_jobs import PARKED, QUEUES, DeadJobs, a_problem, redrive_answer
 from tests.support.console_world import (
@@ -282,6 +284,64 @@ def test_ramp_shows_how_far_each_group_is_and_what_to_do_about_a_halted_one(
     page = world.page(world.ended(words, answer, 3, "dlq: halted: too many\nWARN x\n"))
 
     assert_page("a ramp", page, world.archive)
+
+
+def a_step(
+    number: int, began_at: float, messages: int, left: int, group: str = "g-1", **more: Any
+) -> Step:
+    values: dict[str, Any] = {
+        "messages": {group: messages},
+        "left": {group: left},
+        "proven": {group: 0},
+        "returned_before": {group: 0},
+        "halts": {group: 0},
+        "sent_at": began_at + 1,
+        **more,
+    }
+    return Step(number, "r-1", began_at, **values)
+
+
+def test_steps_of_a_ramp_are_a_row_with_a_forecast_of_the_rest() -> None:
+    first = a_step(1, 100, 1, 17)
+    second = a_step(2, 200, 2, 15, proven={"g-1": 1}, sent_at=None)
+
+    begun = shown_steps([first, second], "g-1")
+    waiting = shown_steps([first], None)
+    done = shown_steps([a_step(1, 100, 1, 0)], None)
+
+    assert [step.messages for step in begun] == [1, 2, 6, 9]
+    assert [step.is_current for step in begun] == [False, True, False, False]
+    assert [bool(step.sent_at) for step in begun] == [True, False, False, False]
+    assert [step.messages for step in waiting] == [1, 2, 6, 9]
+    assert [step.is_current for step in waiting] == [True, False, False, False]
+    assert [step.is_current for step in done] == [False]
+    assert shown_steps([first], "g-2") == ()
+
+
+def test_steps_before_the_halt_of_a_group_are_not_of_its_ramp_now() -> None:
+    before = a_step(1, 100, 1, 17)
+    after = a_step(2, 200, 1, 16, halts={"g-1": 1})
+
+    assert [step.messages for step in shown_steps([before, after], "g-1")] == [1, 2, 6, 8]
+
+
+def test_job_shows_the_steps_that_began_in_it_and_none_of_an_earlier_run(world: DeadJobs) -> None:
+    words = [*world.preview_words, "--ramp", "--execute", "--reason", "x"]
+    job = world.ended(words, exit_code=None)
+    first = a_step(1, job.started_at.timestamp() - 60, 1, 19, world.group_id)
+    second = replace(first, number=2, began_at=job.started_at.timestamp() + 1)
+    steps = Steps(world.archive, world.plan_id, "main")
+
+    steps.create(replace(first, sent_at=None))
+    steps.create(first)
+    earlier = world.page(job)
+    steps.create(replace(second, sent_at=None))
+    steps.create(second)
+    now = world.page(job)
+
+    assert "step-row" not in earlier
+    assert "2 of 21 messages sent" in now
+    assert "step-row" in now
 
 
 def test_stop_is_counted_by_what_the_page_showed(world: DeadJobs, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from dlq.aws.clients import QueueCounts, require_queue, sqs_client
 from dlq.cli.outcomes import columns, problem_sentence
 from dlq.cli.verb import FAILED_AGAIN, INTERRUPTED, NOT_ALL_SENT, PROGRAM, option
 from dlq.console.jobs import MOST_STOPS, Job
+from dlq.console.ramp_steps import ShownStep, StepRow, read_step_rows
 from dlq.console.reports import find_report
 from dlq.console.site import Console, Handler, Visit, page_route
 from dlq.errors import InputError, JobError
@@ -212,6 +213,17 @@ def _job(visit: Visit) -> Response:
     answer = None if job.exit_code is None else job.answer()
     sending = _sending(answer) if answer and job.verb == "redrive" else None
     sentences, log = _sentences_and_log(job)
+    is_redrive = job.verb == "redrive"
+    plan_id = _value(job, "--plan") if is_redrive else ""
+    group_id = _value(job, "--group") if is_redrive else ""
+
+    step_rows: list[StepRow] = []
+    if plan_id and "--ramp" in job.command:
+        # Optional: the answer, or the progress, must be shown without them.
+        with suppress(JobError):
+            step_rows = read_step_rows(
+                visit.console.archive, plan_id, group_id or None, job.started_at
+            )
 
     response = visit.page(
         "job_state.html.jinja" if visit.is_fragment else "one_job.html.jinja",
@@ -221,15 +233,27 @@ def _job(visit: Visit) -> Response:
         log=log,
         answer=answer,
         sending=sending,
-        is_dry_run=job.verb == "redrive" and "--execute" not in job.command,
+        is_dry_run=is_redrive and "--execute" not in job.command,
+        plan_id=plan_id,
+        group_id=group_id,
+        step_rows=step_rows,
         goes_on=not job.is_running and _goes_on(job.exit_code, sending),
-        titles=_titles(visit.console, sending["plan_id"]) if sending else {},
+        titles=_titles(visit.console, plan_id) if plan_id else {},
         seconds=((job.ended_at or visit.console.now()) - job.started_at).total_seconds(),
         start_id=visit.console.jobs.make_id(),
     )
     if visit.is_fragment and not job.is_running:
         response.status_code = STOP_POLLING
     return response
+
+
+def _value(job: Job, name: str) -> str:
+    """Return the value of an option of a job's command; empty without one."""
+    words = [*job.command]
+    if name in words[:-1]:
+        return words[words.index(name) + 1]
+    given = [word for word in words if word.startswith(f"{name}=")]
+    return given[0].partition("=")[2] if given else ""
 
 
 def _sentences_and_log(job: Job) -> tuple[list[str], str]:
@@ -275,8 +299,13 @@ def _sending(answer: Mapping[str, Any]) -> dict[str, Any]:
     problems = [Tally(**problem) for problem in answer["problems"]]
     dispositions = {problem.disposition for problem in problems}
     stopped_by = answer["stopped_by"]
+    forecast = answer["forecast"]
+    if forecast:
+        forecast = {**forecast, "steps": tuple(map(ShownStep, forecast["sizes"]))}
+
     return {
         **answer,
+        "forecast": forecast,
         "columns": list(table),
         "rows": rows,
         "why_stopped": stopped_by and stop_of(stopped_by).sentence,

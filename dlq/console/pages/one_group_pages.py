@@ -77,6 +77,7 @@ def _group(visit: Visit) -> Response:
         history=read_statements(archive, group_id, _MOST_STATEMENTS),
         note=read_notes(archive, report.memory, [group_id]).get(group_id, ""),
         actions=[action.value for action in Action],
+        start_id=visit.console.jobs.make_id(),
         operations=[write_indented(dict(operation)) for operation in operations],
         may_differ="<*>" in group.planned.title,
     )

@@ -150,6 +150,15 @@ def _steps_folder(plan_id: str) -> str:
     return f"{plan_folder(plan_id)}/steps"
 
 
+def step_queues(archive: Archive, plan_id: str) -> list[str]:
+    """Return the names of the queues to which a plan has gone by ramp. Raises ArchiveError."""
+    folder = f"{_steps_folder(plan_id)}/"
+    queues: set[str] = set()
+    for path in archive.list(folder.rstrip("/")):
+        queues.add(path.removeprefix(folder).partition("/")[0])
+    return sorted(queues)
+
+
 def last_counts(archive: Archive, plan_id: str) -> dict[str, LastCount]:
     """Read how many messages of a plan had failed again when its ramps counted last, by group id.
 
