@@ -1,10 +1,12 @@
-"""The search of the documents' site, as people use it: they paste what a command printed."""
+"""The documents' site in a browser: people paste messages into its search; its colours."""
 
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from typing import Literal
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from scripts.messages import GAP, messages
@@ -83,3 +85,21 @@ def test_a_message_with_its_values_is_found_first(page: Page, words: str) -> Non
 )
 def test_what_people_look_for_is_found_first(page: Page, question: str, heading: str) -> None:
     assert first_section(page, question) == heading
+
+
+PAGES = ["index", "first-week", "troubleshooting", "reference"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", PAGES)
+def test_words_can_be_read_and_links_be_told(
+    page: Page, name: str, scheme: Literal["light", "dark"]
+) -> None:
+    """Of axe's rules those that the project's own style decides; the rest is the theme's."""
+    site = page.url.rpartition("/")[0]
+    page.emulate_media(color_scheme=scheme)
+    page.goto(f"{site}/{name}.html")
+
+    results = Axe().run(page, options={"runOnly": ["color-contrast", "link-in-text-block"]})
+
+    assert results.violations_count == 0, results.generate_report()
