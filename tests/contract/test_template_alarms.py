@@ -234,7 +234,9 @@ def test_the_documents_have_each_alarm_once_and_no_other() -> None:
     assert sorted(sections) == sorted(ALARMS | FLEET_ALARMS)
     assert listed == sections
     assert len(FLEET_ALARMS) <= len(ALARMS)
-    assert f"one of {numbers[len(ALARMS)]} CloudWatch alarms" in (ROOT / "README.md").read_text()
+    number = numbers[len(ALARMS)]
+    assert f"one of {number} CloudWatch alarms" in " ".join(RUNBOOK.split())
+    assert f"[{number.capitalize()} alarms]" in (ROOT / "README.md").read_text()
 
 
 @pytest.mark.parametrize(
