@@ -5,6 +5,7 @@ from http import HTTPStatus
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
@@ -13,7 +14,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dlq.console.pages import find_page, group_pages, job_pages, one_group_pages
 from dlq.console.security import ASSETS, ENTRY, Security, Session
-from dlq.console.site import Console, asset, environment
+from dlq.console.site import Console, Visit, asset, asset_address, environment
 
 MOST_CONNECTIONS = 100
 """Connections at the same time; with more of them, requests are refused. A browser makes six."""
@@ -62,16 +63,51 @@ class PromptProtocol(H11Protocol):
             self._head_timer.cancel()
 
 
+def refusal(request: Request, error: HTTPException) -> Response:
+    """Answer a request that is refused: a browser with a page, all else with a line of text.
+
+    Who knows the path of the console gets the page in its style.
+    """
+    if not _wants_page(request):
+        return PlainTextResponse(f"{error.detail}\n", error.status_code)
+
+    base = str(request.scope["root_path"])
+    content = (
+        environment()
+        .get_template("refused.html.jinja")
+        .render(
+            heading=HTTPStatus(error.status_code).phrase,
+            why=error.detail,
+            stylesheet=asset_address(base, "console.css") if base else "",
+        )
+    )
+    return HTMLResponse(content, error.status_code)
+
+
+def _wants_page(request: Request) -> bool:
+    headers = request.headers
+    return "text/html" in headers.get("accept", "") and headers.get("hx-request") != "true"
+
+
+def _not_there(request: Request, error: Exception) -> Response:
+    """Answer a request with a session for which there is no page."""
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    why = HTTPStatus(status).phrase
+    if not _wants_page(request):
+        return PlainTextResponse(why, status)
+    return Visit(request).page("fault.html.jinja", HTTPStatus(status), why=why)
+
+
 def make_app(console: Console, session: Session) -> Starlette:
     """Make the application. *session* knows the port that it listens on."""
 
     async def enter(request: Request) -> Response:
         if not session.open(request.query_params.get("token", "")):
-            return PlainTextResponse(
+            why = (
                 "This address was used already, or it is not of this console. Stop the console "
-                "with Ctrl-C and start it again: it prints a new one.\n",
-                HTTPStatus.FORBIDDEN.value,
+                "with Ctrl-C and start it again: it prints a new one."
             )
+            return refusal(request, HTTPException(HTTPStatus.FORBIDDEN.value, why))
         # A page of ours, not a redirect: a browser that follows a redirect from another site's
         # link does not send a cookie that is SameSite=Strict.
         content = environment().get_template("entered.html.jinja").render(base=session.base)
@@ -87,7 +123,8 @@ def make_app(console: Console, session: Session) -> Starlette:
             *job_pages.ROUTES,
             *find_page.ROUTES,
         ],
-        middleware=[Middleware(Security, session=session)],
+        middleware=[Middleware(Security, session=session, answer=refusal)],
+        exception_handlers={HTTPException: _not_there},
     )
     app.state.console = console
     app.state.csrf = session.csrf

@@ -21,7 +21,7 @@ The referrer policy is ``same-origin``, not ``no-referrer``: with the latter bro
 
 import secrets
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
@@ -29,7 +29,7 @@ from http import HTTPStatus
 from starlette.datastructures import FormData, Headers, MutableHeaders
 from starlette.exceptions import HTTPException as Refusal
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 ENTRY = "/open"
@@ -64,6 +64,10 @@ HEADERS: Mapping[str, str] = {
     "permissions-policy": "camera=(), microphone=(), geolocation=(), payment=(), usb=()",
 }
 """Headers of every answer."""
+
+
+Answer = Callable[[Request, Refusal], Response]
+"""Makes the answer to a request that is refused. ``root_path`` is that of who knows the path."""
 
 
 @dataclass(slots=True)
@@ -122,8 +126,9 @@ class Security:
     The form of a request that it passes on is in ``scope["form"]``: the body is read here, once.
     """
 
-    def __init__(self, app: ASGIApp, session: Session) -> None:
+    def __init__(self, app: ASGIApp, session: Session, answer: Answer) -> None:
         self._app = app
+        self._answer = answer
         self._session = session
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -138,11 +143,11 @@ class Security:
                 headers.setdefault("referrer-policy", "same-origin")
             await send(message)
 
+        request = Request(scope, receive)
         try:
-            await self._check(Request(scope, receive))
+            await self._check(request)
         except Refusal as refusal:
-            answer = PlainTextResponse(f"{refusal.detail}\n", refusal.status_code)
-            await answer(scope, receive, send_with_headers)
+            await self._answer(request, refusal)(scope, receive, send_with_headers)
             return
         await self._app(scope, receive, send_with_headers)
 

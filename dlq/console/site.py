@@ -197,16 +197,12 @@ class Visit:
             "base": self.base,
             "path": self.request.url.path,
             "query": self.query,
-            "asset": self._asset_address,
+            "asset": partial(asset_address, self.base),
             "now": self.console.now(),
             "address": self.address,
         }
         content = environment().get_template(template).render(names | values)
         return HTMLResponse(content, status.value)
-
-    def _asset_address(self, name: str) -> str:
-        digest = sha256(assets()[name]).hexdigest()[:16]
-        return f"{self.base}{ASSETS}{name}?{digest}"
 
     def page_number(self, rows: int) -> tuple[int, int]:
         """Return the number of the wanted page of a list, from 1, and the number of pages."""
@@ -265,6 +261,12 @@ def assets() -> Mapping[str, bytes]:
         "console.js": report_page.bundled(_SCRIPTS, _PACKAGES).encode(),
         "console.css": report_page.joined(_STYLES, _PACKAGES).encode(),
     }
+
+
+def asset_address(base: str, name: str) -> str:
+    """Return the address of an asset; it changes with its content."""
+    digest = sha256(assets()[name]).hexdigest()[:16]
+    return f"{base}{ASSETS}{name}?{digest}"
 
 
 async def asset(request: Request) -> Response:

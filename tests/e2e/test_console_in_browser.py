@@ -135,6 +135,23 @@ def test_a_slash_goes_to_the_search_and_types_elsewhere(browser: Browser, tmp_pa
         expect(page.locator("h1")).to_contain_text("Message m-0070")
 
 
+def test_keys_go_from_row_to_row_and_say_what_they_do(browser: Browser, tmp_path: Path) -> None:
+    with desk(browser, console_of(incident(tmp_path))) as it:
+        page = it.page
+        links = page.locator("#list tbody a")
+        for key, place in (("j", 0), ("j", 1), ("j", 2), ("k", 1)):
+            page.keyboard.press(key)
+            expect(links.nth(place)).to_be_focused()
+        page.keyboard.press("?")
+        expect(page.locator("#keys")).to_be_visible()
+        assert_fits_and_is_accessible(page, WIDTHS)
+        page.keyboard.press("Escape")
+        expect(page.locator("#keys")).to_be_hidden()
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/groups/**")
+        it.assert_quiet()
+
+
 def test_many_groups_are_decided_with_the_keyboard_alone(browser: Browser, tmp_path: Path) -> None:
     archive = archive_from(tmp_path, many_findings(120), lambda *_: "{}", 1)
     with desk(browser, console_of(archive)) as it:

@@ -231,3 +231,27 @@ def test_a_fault_of_ours_ends_one_request_alone(
     assert "secret" not in answer.text
     assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
     assert browser.get("/").status_code == 200
+
+
+def test_a_browser_gets_pages_where_it_is_refused(archive: Archive, browser: Browser) -> None:
+    accepts = {"accept": "text/html,application/xhtml+xml"}
+    stranger, session = visitor(console_of(archive))
+
+    no_session = stranger.get("/", headers=accepts)
+    elsewhere = stranger.get(f"{HERE}/x", headers=accepts)
+    used = browser.get(browser.session.address, headers=accepts)
+    missing = browser.get("/nothing", headers=accepts)
+    of_htmx = stranger.get("/", headers={**accepts, "hx-request": "true"})
+
+    assert [no_session.status_code, elsewhere.status_code, used.status_code] == [403, 404, 403]
+    assert "No session." in no_session.text
+    assert "/assets/console.css" in no_session.text
+    assert session.base not in elsewhere.text
+    assert session.base not in used.text
+    assert "was used already" in used.text
+    assert missing.status_code == 404
+    assert "Back to the groups" in missing.text
+    assert of_htmx.headers["content-type"].startswith("text/plain")
+    for answer in (no_session, elsewhere, used, missing):
+        assert answer.headers["content-type"].startswith("text/html")
+        assert answer.headers["content-security-policy"] == HEADERS["content-security-policy"]

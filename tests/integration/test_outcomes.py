@@ -274,7 +274,7 @@ def test_group_without_counters_is_unknown_and_not_good(sending: Sending, capsys
 
     assert main(sending.words("show", RUN)) == 0
     shown = capsys.readouterr().out
-    assert f"{sending.groups[0]}: sent 1, 1 of 1 have not failed again" in shown
+    assert f"{sending.groups[0]}: 1 of 1 did not fail again" in shown
     assert f"{sending.groups[1]}: {unknown}" in shown
     assert unknown in opened(console_at(sending)).get(f"/outcomes?group={sending.groups[1]}").text
     assert main(sending.words("status", "--json")) == 0

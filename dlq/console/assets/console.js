@@ -28,19 +28,36 @@ function startNotices() {
   document.addEventListener("htmx:afterRequest", ({ detail }) => detail.successful && show(""));
 }
 
-/** The key / goes to the search, as in many tools; not while somebody types. */
-function startSearchKey() {
+/** Go to the next row of a table, or with -1 to the one before. */
+function stepRows(by) {
+  const links = findAll("main .rows tbody tr").map((row) => find("a", row)).filter(Boolean);
+  const current = links.findIndex((link) => link.closest("tr").contains(document.activeElement));
+  const next = current < 0 ? 0 : Math.min(Math.max(current + by, 0), links.length - 1);
+  links[next]?.focus();
+}
+
+/** Keys as in many tools; not while somebody types. */
+function startKeys() {
+  const help = find("#keys");
+  const actions = {
+    "/": () => find("#search-all").focus(),
+    j: () => stepRows(1),
+    k: () => stepRows(-1),
+    "?": () => (help.open ? help.close() : help.showModal()),
+  };
   document.addEventListener("keydown", (event) => {
-    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.target.closest("input, textarea, select, [contenteditable]")) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || (help.open && event.key !== "?")) return;
+    if (event.target.closest("input:not([type=checkbox]), textarea, select, [contenteditable]")) return;
+    if (!Object.hasOwn(actions, event.key)) return;
     event.preventDefault();
-    find("#search-all").focus();
+    actions[event.key]();
   });
+  find("#keys-open").addEventListener("click", actions["?"]);
 }
 
 startTheme();
 startNotices();
-startSearchKey();
+startKeys();
 if (find("#found") && CSS.highlights) markSamples(find("#found"));
 if (find("#find")) startList();
 equipCommandsIn(document);

@@ -27,6 +27,11 @@ SOME = Outcome("g-1", {"sent": 340}, 340, SENT_AT, 12, 3, 150)
                 "2 min 30 s"
             ),
         ),
+        (
+            {"returned": 0, "parked": 0},
+            360,
+            "340 of 340 did not fail again; a failure takes 2 min 30 s",
+        ),
         # One unconfirmed failed again, too.
         (
             {"sent": 1, "returned": 2, "parked": 0},
