@@ -22,7 +22,7 @@ export PYTHONPATH := layers/core
 # Each test process compiles everything again otherwise, and tests start many.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup setup-test setup-demo java chromium demo test test-all coverage mutants snapshot lint format types size style docs docs-site build \
+.PHONY: help setup setup-test setup-demo java chromium demo test test-all coverage mutants snapshot lint format types size style docs docs-site pictures build \
 	validate processed-template sam-local version wheel image spark-package release publish check bench accuracy soak outages lock clean
 
 help: ## Say what each target does
@@ -85,6 +85,11 @@ docs: setup ## Write the generated blocks of the documents
 docs-site: setup-test ## Build the site of the documents into .site/; fails for a link that leads nowhere
 	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "the site: .site/index.html"
+
+pictures: setup chromium ## Draw the console, the dashboard and the demo anew, for docs/images
+	@PYTHONPATH=.:layers/core $(BIN)/python scripts/draw_console.py
+	@PYTHONPATH=.:layers/core $(BIN)/python scripts/draw_dashboard.py
+	@PYTHONPATH=.:layers/core $(BIN)/python scripts/draw_demo.py
 
 outages: setup ## Simulate outages at full size, message by message; prints what the breaker saves
 	@$(BIN)/python -m pytest -s tests/soak/test_outages.py $(ARGS)
