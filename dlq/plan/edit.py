@@ -157,9 +157,12 @@ def read_patch(text: str) -> tuple[Patch | None, list[str]]:
         The patch, None if there is none or if it has faults; and the faults, as sentences.
     """
     try:
-        operations = read_json(text.strip() or "[]")
+        operations = read_json(text.rstrip() or "[]")
     except JsonTextError as error:
-        return None, [f"the text {error}"]
+        fault = f"the text {error}"
+        if isinstance(error.__cause__, json.JSONDecodeError):
+            fault += f": line {error.__cause__.lineno}, column {error.__cause__.colno}"
+        return None, [fault]
     if operations == []:
         return None, []
 

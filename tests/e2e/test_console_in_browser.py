@@ -206,6 +206,15 @@ def test_an_edit_is_made_and_seen_while_it_is_typed(browser: Browser, tmp_path: 
         page.get_by_role("link", name="Edit the messages").click()
 
         typed = page.get_by_label("JSON Patch")
+        fields = page.locator(".body-fields button")
+        fields.filter(has_text="1").first.click()
+        page.keyboard.type('"10115"')
+        typed.evaluate("(area) => area.value = area.value.replace('10115', '1.10')")
+        fields.filter(has_text="eu-west-3").click()
+        assert '"value": "1.10"}' in typed.input_value()
+        expect(page.locator(".patch ins").first).to_contain_text('"1.10"')
+        assert "hunter2" not in page.locator(".beside").inner_text()
+
         typed.fill(NEW_ZIP[:-1])
         expect(page.get_by_role("alert").filter(has_text="the text")).to_be_visible()
 

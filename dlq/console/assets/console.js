@@ -55,10 +55,38 @@ function startKeys() {
   find("#keys-open").addEventListener("click", actions["?"]);
 }
 
+/** A field of the body becomes an operation of the JSON Patch. */
+function startFields(form) {
+  const patch = find("textarea", form);
+  const add = (operation) => {
+    const text = patch.value.trim() || "[]";
+    const operations = JSON.parse(text);
+    if (!Array.isArray(operations)) throw new TypeError("no list");
+    // The text that is there stays: written anew, numbers would lose digits.
+    const before = operations.length ? `${text.slice(0, -1).trimEnd()},` : "[";
+    patch.value = `${before}\n  ${operation}\n]`;
+    // The value is what is to be changed.
+    const end = patch.value.length - 3;
+    patch.setSelectionRange(end - operation.split('"value": ')[1].length + 1, end);
+    patch.focus();
+    htmx.trigger(form, "input");
+  };
+  for (const button of findAll("[data-operation]")) {
+    button.addEventListener("click", () => {
+      try {
+        add(button.dataset.operation);
+      } catch {
+        say("The JSON Patch has a fault: mend it first.");
+      }
+    });
+  }
+}
+
 startTheme();
 startNotices();
 startKeys();
 if (find("#found") && CSS.highlights) markSamples(find("#found"));
 if (find("#find")) startList();
+if (find("#edit")) startFields(find("#edit"));
 equipCommandsIn(document);
 document.addEventListener("htmx:afterSwap", ({ target }) => equipCommandsIn(target));

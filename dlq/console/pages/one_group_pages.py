@@ -17,6 +17,7 @@ from dlq.archive.ledger.open_set import planned_states
 from dlq.archive.messages.dead_letter_schema import from_row
 from dlq.archive.messages.message_index import Member, member_rows
 from dlq.console import reports
+from dlq.console.body_fields import body_fields
 from dlq.console.site import GROUPS, PAGE_ROWS, Visit, page_route
 from dlq.engine import CHANGES
 from dlq.errors import InputError
@@ -200,6 +201,8 @@ def _page(
     text: str,
     meanwhile: PlannedGroup | None = None,
 ) -> Response:
+    values = _preview_values(visit, plan, group, text)
+    example = values["example"]
     return visit.page(
         "edit.html.jinja",
         HTTPStatus.CONFLICT if meanwhile else HTTPStatus.OK,
@@ -209,7 +212,8 @@ def _page(
         meanwhile_text=patch_lines(meanwhile.edit) if meanwhile else "",
         shown_plan=visit.query.get("plan", visit.field("shown_plan")),
         attributes=group.edit.set_attributes if group.edit else (),
-        **_preview_values(visit, plan, group, text),
+        fields=body_fields(example.body, visit.console.masks) if example else [],
+        **values,
         dry_run=visit.console.command("redrive", "--group", group.group_id),
     )
 
@@ -222,10 +226,11 @@ def _preview_values(visit: Visit, plan: Plan, group: PlannedGroup, text: str) ->
 
     samples = []
     misfits = []
+    rows = list(member_rows(archive, _preview_members(members)))
     if patch:
         # A queue may have a lower limit, which the dry run knows.
         editor = Editor({group_id: Edit(patch)}, plan.plan_id)
-        for row in member_rows(archive, _preview_members(members)):
+        for row in rows:
             before = from_row(row)
             try:
                 after = editor.message({**row, "group_id": group_id, CHANGES: None})
@@ -243,6 +248,7 @@ def _preview_values(visit: Visit, plan: Plan, group: PlannedGroup, text: str) ->
         "total": members.num_rows,
         "samples": samples,
         "misfits": misfits,
+        "example": from_row(rows[0]) if rows else None,
         "command": visit.console.command("decide", group_id, *words),
     }
 
