@@ -9,14 +9,16 @@ the decision of the first one, and confirms or not.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from hashlib import sha256
 
 from dlq.archive.group_records import add_statement, read_memory
 from dlq.archive.ledger.open_set import claimed_of_plan
+from dlq.archive.storage.files import Archive
 from dlq.console.site import Console
-from dlq.errors import BusyError
+from dlq.errors import BusyError, JobError
 from dlq.explain.findings import Findings, GroupFinding
 from dlq.explain.outputs import read_findings
 from dlq.explain.triage import GroupMemory, Statement, is_group_id
@@ -92,6 +94,14 @@ _read_findings = lru_cache(maxsize=4)(read_findings)
 
 find_report = partial(find_plan, takes_files=False)
 """Returns the plan of the report of an id, None for the newest. A page names no other file."""
+
+
+def read_ahead(archive: Archive) -> None:
+    """Read the newest report, so that the first page need not. The page says what is wrong."""
+    with suppress(JobError):
+        file = find_report(archive, None)
+        _read_plan(file.read(), name=file.path)
+        _read_findings(file.summary())
 
 
 def read_report(console: Console, plan_id: str | None) -> Report:

@@ -15,6 +15,7 @@ from dlq.archive.messages.message_index import write_reasons
 from dlq.archive.messages.message_store import drain_ids
 from dlq.archive.storage.files import Archive, open_archive
 from dlq.cli.running import main
+from dlq.console.reports import entry_digest, read_ahead
 from dlq.explain.signature.mask import compile_masks
 from dlq.explain.triage import Statement
 from dlq.figures import visible
@@ -602,3 +603,22 @@ def test_group_is_shown_as_halted_with_the_reason_until_somebody_decides_again(
     assert 'class="status halted"' not in groups
     after = browser.get(f"/groups/{group_id}").text
     assert_page("a group that was halted", after, archive)
+
+
+def test_report_is_read_ahead_and_a_change_of_the_plan_is_still_seen(tmp_path: Path) -> None:
+    archive = archive_with(tmp_path, [a_dead_letter(n) for n in range(3)])
+    read_ahead(archive)
+    browser = opened(console_of(archive))
+    plan = plan_of(archive)
+    group = plan.groups[0]
+    seen = f"{group.group_id}:{entry_digest(group)}"
+    fields = {"plan": plan.plan_id, "group": group.group_id, "seen": seen, "decision": "discard"}
+
+    before = browser.get("/").text
+    assert browser.post("/decide", fields).status_code == 303
+    after = browser.get("/").text
+    read_ahead(open_archive(str(tmp_path / "none"), creates=True))
+
+    texts = ['<span class="action leave">leave', '<span class="action discard">discard']
+    assert [text in before for text in texts] == [True, False]
+    assert [text in after for text in texts] == [False, True]

@@ -87,6 +87,7 @@ def _run(options: argparse.Namespace) -> int:
     # Here, like what imports pyarrow: other verbs start without it.
     from dlq.archive.storage.files import is_begun
     from dlq.console.app import make_server
+    from dlq.console.reports import read_ahead
     from dlq.console.security import Session
 
     console = console_of(options)
@@ -101,6 +102,7 @@ def _run(options: argparse.Namespace) -> int:
     with while_it_is_read():
         sys.stdout.flush()
 
+    threading.Thread(target=read_ahead, args=[console.archive], daemon=True).start()
     if options.opens_browser and sys.stdout.isatty():
         threading.Thread(target=open_in_browser, args=[session], daemon=True).start()
 
