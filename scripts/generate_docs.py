@@ -169,7 +169,8 @@ def fleet_dollars(dlqs: int, in_use: int) -> dict[str, float]:
     requests = MINUTES * (dlqs + members / SWEEPS_UNTIL_ASKED_AGAIN)
     seconds = SWEEP_LEAST_SECONDS + dlqs / SWEPT_QUEUES_PER_SECOND
     sweep = LAMBDA_PER_INVOCATION + seconds * SWEEP_GB * LAMBDA_ARM64_PER_GB_SECOND
-    metrics = in_use * QUEUE_METRICS + (TOTAL_METRICS if in_use else 0)
+    # The nearest expiry is there for each queue, and for all.
+    metrics = in_use * (QUEUE_METRICS + 1) + (TOTAL_METRICS if in_use else 0)
     log_bytes = MINUTES * (SWEEP_LOG_BYTES + in_use * BATCH_LOG_BYTES)
     return {
         "requests": requests * SQS_PER_REQUEST,

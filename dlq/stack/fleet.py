@@ -24,6 +24,7 @@ from dlq.explain.triage import Status
 from dlq.inspect.status import ArchiveStatus, StatusOptions, count_with_report
 from dlq.plan.plan_file import NoReportError, find_plan
 from dlq.stack.fleet_rows import (
+    EXPIRY,
     LIMIT,
     NEW_GROUPS,
     OLDEST,
@@ -55,6 +56,11 @@ _CONCURRENT_CALLS = 32
 
 _QUERIES = 500
 """The most that one GetMetricData takes."""
+
+_STATISTICS = {OLDEST: "Maximum", EXPIRY: "Minimum"}
+"""Of the metrics whose newest value counts; the others are added up."""
+
+_NEWEST = tuple(_STATISTICS)
 
 _UNREAD = ("Forbidden", "InternalError")
 """States of a metric without an answer."""
@@ -111,7 +117,11 @@ def read_fleet(options: StatusOptions, now_seconds: int) -> FleetStatus:
         main_queues = sorted(set().union(*sources.values()))
         limits = executor.submit(reader.limits, main_queues)
 
-        keys = [figure_key(OLDEST, dlq) for dlq in sources if members[dlq].counts.total]
+        keys: list[str] = []
+        for dlq, of_dlq in sources.items():
+            if members[dlq].counts.total:
+                keys.append(figure_key(OLDEST, dlq))
+                keys += [figure_key(EXPIRY, queue) for queue in of_dlq]
         for metric in (Metric.REPLAYED, Metric.FAILED):
             keys += [figure_key(metric, queue) for queue in main_queues]
         metrics, metrics_read, at_seconds = reader.metrics(keys)
@@ -254,7 +264,7 @@ class _Reader:
 
 
 def _read_metrics(client: Any, keys: Sequence[str], now_seconds: int) -> dict[str, int | None]:  # noqa: ANN401 - boto3's
-    """Read metrics of the last hour: the newest age, None without one, and sums."""
+    """Read metrics of the last hour: the newest age or expiry, None without one, and sums."""
     now = datetime.fromtimestamp(now_seconds, UTC)
     pages = client.get_paginator("get_metric_data").paginate(
         MetricDataQueries=[_query(number, *key.split(" ")) for number, key in enumerate(keys)],
@@ -263,14 +273,14 @@ def _read_metrics(client: Any, keys: Sequence[str], now_seconds: int) -> dict[st
         ScanBy="TimestampDescending",
     )
     # The function writes no metric of a queue without dead letters.
-    values: dict[str, int | None] = {key: None if key.endswith(OLDEST) else 0 for key in keys}
+    values: dict[str, int | None] = {key: None if key.endswith(_NEWEST) else 0 for key in keys}
     for page in pages:
         for result in page["MetricDataResults"]:
             key = keys[int(result["Id"][1:])]
             numbers = list(map(int, result["Values"]))
             if result["StatusCode"] in _UNREAD:
                 values[key] = None
-            elif not key.endswith(OLDEST):
+            elif not key.endswith(_NEWEST):
                 values[key] = sum(numbers, values[key] or 0)
             elif numbers and values[key] is None:
                 values[key] = numbers[0]
@@ -289,7 +299,7 @@ def _query(number: int, queue: str, metric: str) -> dict[str, Any]:
                 "Dimensions": [{"Name": name, "Value": value} for name, value in names.items()],
             },
             "Period": 300,
-            "Stat": "Maximum" if metric == OLDEST else "Sum",
+            "Stat": _STATISTICS.get(metric, "Sum"),
         },
     }
 

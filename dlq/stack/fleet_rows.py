@@ -10,6 +10,7 @@ from dlq.aws.clients import DescribedQueue
 from dlq_replay.replaying.measures import Metric
 
 OLDEST = "ApproximateAgeOfOldestMessage"
+EXPIRY = Metric.NEAREST_EXPIRY_SECONDS
 LIMIT = "limit"
 NEW_GROUPS = "new groups"
 PENDING = "pending"
@@ -34,6 +35,8 @@ class FleetRow:
         limit: the lowest limit of its sources, replays a minute; also None without a limit.
         oldest_seconds: the age of its oldest message, at least: SQS counts it from the move to the
             DLQ. None of an empty queue.
+        expires_seconds: how long SQS keeps the message that it deletes first, of those that the
+            replay function saw in the last hour, from their first send; None of an empty queue.
         replayed, failed: by the replay function, in the last hour.
         new_groups: groups of the newest report of its sources' messages, with the status "new".
         pending: messages of its sources that are pending in the archive.
@@ -46,6 +49,7 @@ class FleetRow:
     held: int
     limit: int | None
     oldest_seconds: int | None
+    expires_seconds: int | None
     retention_seconds: int
     replayed: int | None
     failed: int | None
@@ -77,6 +81,8 @@ def sources_by_dlq(targets: Mapping[str, str]) -> dict[str, list[str]]:
 def fleet_row(dlq: DescribedQueue, sources: Sequence[str], figures: Figures) -> FleetRow:
     """Return the row of a member DLQ: its attributes, and sums over its *sources*."""
     limits = [figures.get(figure_key(LIMIT, queue)) for queue in sources]
+    expiries = [figures.get(figure_key(EXPIRY, queue)) for queue in sources]
+    known_expiries = [seconds for seconds in expiries if seconds is not None]
     # SQS names the DLQ as the source of what it parked itself.
     origins = [*sources, dlq.name]
     row = FleetRow(
@@ -86,6 +92,7 @@ def fleet_row(dlq: DescribedQueue, sources: Sequence[str], figures: Figures) -> 
         held=dlq.counts.delayed + dlq.counts.in_flight,
         limit=min(filter(None, limits), default=None),
         oldest_seconds=figures.get(figure_key(OLDEST, dlq.name)),
+        expires_seconds=min(known_expiries, default=None) if dlq.counts.total else None,
         retention_seconds=dlq.retention_seconds,
         replayed=_sum(figures, Metric.REPLAYED, sources),
         failed=_sum(figures, Metric.FAILED, sources),
@@ -118,7 +125,10 @@ def ordered(rows: Iterable[FleetRow]) -> list[FleetRow]:
 
 def _needs(row: FleetRow) -> dict[str, float]:
     """Return the amounts of what may need a person, the most urgent one first; 0 for no need."""
-    share = (row.oldest_seconds or 0) / row.retention_seconds
+    age_seconds = row.oldest_seconds or 0
+    if row.expires_seconds is not None:
+        age_seconds = max(age_seconds, row.retention_seconds - row.expires_seconds)
+    share = age_seconds / row.retention_seconds
     return {
         "expiry": share if share >= EXPIRY_SHARE else 0,
         "tags": 0 if row.sources else row.waiting + row.held,

@@ -130,6 +130,9 @@ def test_a_line_for_each_dlq_with_what_is_known_of_its_queues(capsys: Capture) -
         publish("DlqReplay", "Replayed", replayed, service="sqs-dlq-replay", MainQueue=queue)
         publish("DlqReplay", "Failed", failed, service="sqs-dlq-replay", MainQueue=queue)
     publish("DlqReplay", "Replayed", 50, 90, service="sqs-dlq-replay", MainQueue="orders")
+    of_refunds = {"service": "sqs-dlq-replay", "MainQueue": "refunds"}
+    publish("DlqReplay", "NearestExpirySeconds", 13 * DAY, 4, **of_refunds)
+    publish("DlqReplay", "NearestExpirySeconds", DAY, 40, **of_refunds)
     now = int(datetime.now(UTC).timestamp())
     breaker = DynamoDbBreaker(client("dynamodb"), "failures", "mails", lambda: now)
     breaker.update(Update(put={"limit": 1, "since": now - 60, "began": now - 60, "full": 40}))
@@ -151,8 +154,9 @@ def test_a_line_for_each_dlq_with_what_is_known_of_its_queues(capsys: Capture) -
         "parked": 1,
         "parked.fifo": 0,
     }
-    # Two ages, and two metrics of each main queue.
-    assert (answer["metrics"], answer["unknown"], answer["stack"]) == (10, [], FLEET)
+    assert rows_of(answer, "expires_seconds")["refunds-dlq"] == (13 * DAY,)
+    # Two ages, two expiries, and two metrics of each main queue.
+    assert (answer["metrics"], answer["unknown"], answer["stack"]) == (12, [], FLEET)
 
     assert main(["status", "--stack", FLEET]) == 0
     out = capsys.readouterr().out
@@ -199,8 +203,8 @@ def test_metrics_are_kept_for_a_minute_and_only_missing_ones_are_read(capsys: Ca
     second = answer_of(capsys)
     third = answer_of(capsys)
 
-    # One DLQ has an age now. Counts are always read anew.
-    assert [answer["metrics"] for answer in (first, second, third)] == [8, 1, 0]
+    # One DLQ has an age and an expiry now. Counts are always read anew.
+    assert [answer["metrics"] for answer in (first, second, third)] == [8, 2, 0]
     assert calls.count("GetMetricData") == 1
     assert rows_of(third, "waiting")["mails-dlq"] == (1,)
     assert first["figures_at"] == third["figures_at"]

@@ -107,13 +107,14 @@ _FLEET_COLUMNS = (
     "held",
     "limit",
     "oldest",
+    "expires in",
     "retention",
     "replayed",
     "failed",
     "new",
     "pending",
 )
-_FLEET_SPARE = ("retention", "replayed", "held", "limit", "pending", "new", "failed")
+_FLEET_SPARE = ("retention", "oldest", "replayed", "held", "limit", "pending", "new", "failed")
 
 
 def _print_fleet(fleet: FleetStatus, queue: str | None) -> None:
@@ -144,7 +145,9 @@ def _print_fleet(fleet: FleetStatus, queue: str | None) -> None:
     if len(fleet.unknown) > LATEST:
         print_line(f"and {len(fleet.unknown) - LATEST:,} more; --json lists all")
     age = duration((fleet.at - fleet.figures_at).total_seconds())
-    print_line("replayed, failed: last hour; oldest: at least, as SQS counts from the move")
+    print_line(
+        "replayed, failed: last hour; oldest: at least, as SQS counts from the move; expires: seen"
+    )
     print_line(
         f"CloudWatch: {counted(fleet.metrics, 'metric')} read ($0.01 per 1,000); "
         f"figures {age} old, kept for {FIGURES_SECONDS} s"
@@ -164,6 +167,7 @@ def _fleet_row(row: FleetRow) -> tuple[object, ...]:
         row.held,
         f"{row.limit}/min" if row.limit else "-",
         "-" if row.oldest_seconds is None else duration(row.oldest_seconds),
+        "-" if row.expires_seconds is None else duration(row.expires_seconds),
         duration(row.retention_seconds),
         *("-" if number is None else number for number in numbers),
     )

@@ -10,6 +10,7 @@ import pytest
 
 from dlq.aws.clients import DescribedQueue
 from dlq.stack.fleet_rows import (
+    EXPIRY,
     LIMIT,
     NEW_GROUPS,
     OLDEST,
@@ -60,6 +61,8 @@ def test_a_member_is_a_dlq_by_the_redrive_policies_of_members(
 def test_numbers_of_sources_are_added() -> None:
     figures = {
         figure_key(OLDEST, "d"): 90,
+        figure_key(EXPIRY, "a"): 9 * DAY,
+        figure_key(EXPIRY, "b"): 3 * DAY,
         figure_key(REPLAYED, "a"): 3,
         figure_key(REPLAYED, "b"): 4,
         figure_key(FAILED, "a"): 1,
@@ -82,12 +85,13 @@ def test_numbers_of_sources_are_added() -> None:
         held=3,
         limit=20,
         oldest_seconds=90,
+        expires_seconds=3 * DAY,
         retention_seconds=14 * DAY,
         replayed=7,
         failed=1,
         new_groups=2,
         pending=7,
-        need="failures",
+        need="expiry",
     )
 
 
@@ -100,7 +104,13 @@ def test_a_sum_is_not_known_if_a_part_is_not() -> None:
     assert (row.limit, row.oldest_seconds, row.need) == (None, None, "")
 
 
-QUIET = FleetRow("quiet", ["a"], 0, 0, None, None, 10 * DAY, 0, 0, 0, 0)
+def test_an_empty_dlq_has_nothing_that_expires() -> None:
+    """What the function saw in the last hour has left it since."""
+    row = fleet_row(dlq_of(), ["a"], {figure_key(EXPIRY, "a"): 60})
+    assert (row.expires_seconds, row.need) == (None, "")
+
+
+QUIET = FleetRow("quiet", ["a"], 0, 0, None, None, None, 10 * DAY, 0, 0, 0, 0)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from dlq_replay.replaying.measures import (
     Measured,
     measure_batch,
     measure_dlq,
+    measure_expiry,
     publish,
 )
 from dlq_replay.replaying.replay import BatchOutcome
@@ -85,7 +86,8 @@ def count_batch(
 ) -> None:
     """Publish the metrics of a batch: of each main queue that has messages, and of the DLQ.
 
-    Those of the DLQ are published for the main queue; with *queue_tag*, for all members together.
+    Those of the DLQ are published for the main queue; with *queue_tag*, for all members together,
+    and the nearest expiry for each queue, too.
     """
     outcomes: dict[QueueAddress, list[PlannedRecord]] = {}
     for outcome in batch.outcomes:
@@ -93,12 +95,14 @@ def count_batch(
     if queue_tag is None:
         outcomes.setdefault(policy.main_queue, [])
 
+    retention_seconds = policy.limits.dlq_retention_seconds
     measures: dict[QueueAddress, Measured] = {}
     for queue in sorted(outcomes):
         own_batch = BatchOutcome(tuple(outcomes[queue]))
         measures[queue] = measure_batch(own_batch, batch.breakers.get(queue))
+        if queue_tag is not None:
+            measures[queue] |= measure_expiry(own_batch, now_seconds, retention_seconds)
 
-    retention_seconds = policy.limits.dlq_retention_seconds
     of_dlq = measure_dlq(batch, measures.values(), now_seconds, retention_seconds)
     if queue_tag is None:
         measures[policy.main_queue] |= of_dlq

@@ -160,20 +160,24 @@ def measure_dlq(
     faults = sum(report.fault is not None for report in reports)
     uncounted = batch.uncounted_returns
 
-    left_seconds: list[int] = []
-    for outcome in batch.outcomes:
-        sent_seconds = outcome.record.sent_seconds if isinstance(outcome.record, Message) else None
-        if sent_seconds is not None:
-            left_seconds.append(max(0, int(sent_seconds) + retention_seconds - now_seconds))
-
     return {
         Metric.ARRIVED_TOTAL: [sum(measured[Metric.ARRIVED][0] for measured in of_queues)],
         Metric.FAILED_TOTAL: [sum(measured[Metric.FAILED][0] for measured in of_queues)],
         Metric.CIRCUIT_BREAKERS_OPEN: _limited(reports),
         Metric.BREAKER_FAULTS: [faults] if faults else [],
         Metric.RETURNS_NOT_COUNTED: [uncounted] if uncounted else [],
-        Metric.NEAREST_EXPIRY_SECONDS: [min(left_seconds)] if left_seconds else [],
+        **measure_expiry(batch, now_seconds, retention_seconds),
     }
+
+
+def measure_expiry(batch: BatchOutcome, now_seconds: int, retention_seconds: int) -> Measured:
+    """Return NearestExpirySeconds of a batch: none where SQS does not say when it was sent."""
+    left_seconds: list[int] = []
+    for outcome in batch.outcomes:
+        sent_seconds = outcome.record.sent_seconds if isinstance(outcome.record, Message) else None
+        if sent_seconds is not None:
+            left_seconds.append(max(0, int(sent_seconds) + retention_seconds - now_seconds))
+    return {Metric.NEAREST_EXPIRY_SECONDS: [min(left_seconds)] if left_seconds else []}
 
 
 def _limited(reports: Collection[BreakerReport]) -> list[int]:
