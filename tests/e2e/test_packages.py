@@ -278,7 +278,7 @@ def test_every_local_file_is_in_the_bucket_and_all_are_small_enough(tmp_path: Pa
         if path in resource
     ]
 
-    assert len(uris) == 6
+    assert len(uris) == 7
     sizes = {f"/{stored_object['Key']}": stored_object["Size"] for stored_object in objects}
     assert {urlsplit(uri).netloc for uri in uris} == {"artefacts"}
     assert all(sizes[urlsplit(uri).path] > 0 for uri in uris)
