@@ -68,7 +68,8 @@ def with_links_of_site(text: str, page: str, home: str | None) -> str:
         return f"{link['before']}{address or link['target']}{link['after']}"
 
     def in_words_of_site(link: re.Match[str]) -> str:
-        words, target = link["words"], link["target"]
+        words = link["words"]
+        target = link["target"]
         path = _path_in_repository(target, page)
         if address_on_site(target, page, home):
             is_file_name = words.endswith(".md") and path.endswith(words)

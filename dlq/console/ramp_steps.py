@@ -64,16 +64,16 @@ def shown_steps(steps: Sequence[Step], group_id: str | None) -> tuple[ShownStep,
     """
     last_steps: dict[str, Step] = {}
     for step in steps:
-        for one in step.messages:
-            if group_id in (None, one):
-                last_steps[one] = step
+        for sent_id in step.messages:
+            if group_id in (None, sent_id):
+                last_steps[sent_id] = step
 
     shown: list[ShownStep] = []
     for step in steps:
         messages = 0
-        for one, last_step in last_steps.items():
-            if step.halts.get(one) == last_step.halts.get(one):
-                messages += step.messages.get(one, 0)
+        for sent_id, last_step in last_steps.items():
+            if step.halts.get(sent_id) == last_step.halts.get(sent_id):
+                messages += step.messages.get(sent_id, 0)
         if messages:
             sent_at = None if step.sent_at is None else datetime.fromtimestamp(step.sent_at, UTC)
             shown.append(ShownStep(messages, sent_at))

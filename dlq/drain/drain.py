@@ -174,6 +174,7 @@ def drain_each(
     share_seconds = request.time_budget_seconds
     if share_seconds is not None:
         share_seconds /= len(urls)
+
     left = request.limit
     for url in urls:
         if left == 0:

@@ -89,8 +89,8 @@ class Outcome:
         if silent <= 0 or self.last_sent_at is None:
             return ", ".join(parts)
         if self.failure_seconds and self.is_known(now_seconds) and len(parts) == 1:
-            known = f"{silent:,} of {self.sent:,} did not fail again{twice}"
-            return f"{known}; a failure takes {duration(self.failure_seconds)}"
+            good = f"{silent:,} of {self.sent:,} did not fail again{twice}"
+            return f"{good}; a failure takes {duration(self.failure_seconds)}"
         passed = duration(now_seconds - self.last_sent_at)
         parts.append(f"{silent:,} of {self.sent:,} have not failed again in {passed}")
         if self.failure_seconds is None:

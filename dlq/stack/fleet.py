@@ -272,6 +272,7 @@ def _read_metrics(client: Any, keys: Sequence[str], now_seconds: int) -> dict[st
         EndTime=now,
         ScanBy="TimestampDescending",
     )
+
     # The function writes no metric of a queue without dead letters.
     values: dict[str, int | None] = {key: None if key.endswith(_NEWEST) else 0 for key in keys}
     for page in pages:

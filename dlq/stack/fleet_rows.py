@@ -85,6 +85,7 @@ def fleet_row(dlq: DescribedQueue, sources: Sequence[str], figures: Figures) -> 
     known_expiries = [seconds for seconds in expiries if seconds is not None]
     # SQS names the DLQ as the source of what it parked itself.
     origins = [*sources, dlq.name]
+
     row = FleetRow(
         queue=dlq.name,
         sources=sources,
@@ -99,6 +100,7 @@ def fleet_row(dlq: DescribedQueue, sources: Sequence[str], figures: Figures) -> 
         new_groups=_sum(figures, NEW_GROUPS, origins),
         pending=_sum(figures, PENDING, origins),
     )
+
     needs = [name for name, amount in _needs(row).items() if amount]
     return replace(row, need=needs[0]) if needs else row
 

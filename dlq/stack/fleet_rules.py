@@ -340,16 +340,16 @@ def _mappings_answer_in_part(facts: DlqFacts) -> Iterator[StackFinding]:
 
 def _retention_is_enough(facts: DlqFacts) -> Iterator[StackFinding]:
     dlq = facts.dlq
-    kept = f"keeps messages for {duration(dlq.retention_seconds)}, and"
+    keeps = f"keeps messages for {duration(dlq.retention_seconds)}, and"
     if dlq.is_fifo:
         needed_seconds = facts.fleet.longest_wait_seconds if facts.fleet else 0
         wait = duration(needed_seconds)
-        fault = f"{kept} a replay may wait for {wait}: such a message is replayed early"
+        fault = f"{keeps} a replay may wait for {wait}: such a message is replayed early"
     else:
         # A dead letter of a standard queue keeps the age that it had in its source.
         needed_seconds = max((source.retention_seconds for source in facts.sources), default=0)
         age = duration(needed_seconds)
-        fault = f"{kept} a source for {age}: a dead letter that waited long there expires soon"
+        fault = f"{keeps} a source for {age}: a dead letter that waited long there expires soon"
 
     if dlq.retention_seconds <= needed_seconds:
         can_grow = dlq.retention_seconds < MAX_RETENTION_SECONDS

@@ -269,6 +269,7 @@ def _redrive_policies_end_in_the_parked_queue(installation: Installation) -> Ite
     dlq = installation.dlq
     parked = installation.parked
     count = dlq.max_receive_count
+
     if count is None:
         yield risk(
             dlq.name,

@@ -20,7 +20,7 @@ from dlq_replay.aws.sqs import SqsQueue
 from local_sqs.clock import VirtualClock
 from local_sqs.server import serve_in_thread
 from tests.support.failure_table import create_failure_table
-from tests.support.served import served_aws
+from tests.support.served import empty, served_aws
 from tests.support.small_jobs import QUICK_SPARK
 
 if TYPE_CHECKING:
@@ -50,6 +50,20 @@ def moto_endpoint() -> Iterator[str]:
         boto3.client("dynamodb", endpoint_url=url).list_tables()
         boto3.client("sts", endpoint_url=url).get_caller_identity()
         yield url
+
+
+@pytest.fixture(scope="module")
+def account_server() -> Iterator[str]:
+    with served_aws() as url:
+        yield url
+
+
+@pytest.fixture
+def endpoint(account_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An empty account, which every client of the test asks."""
+    empty()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", account_server)
+    return account_server
 
 
 @pytest.fixture

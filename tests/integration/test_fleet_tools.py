@@ -3,7 +3,7 @@
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -36,22 +36,8 @@ from tests.support.installation import (
     tags_of,
     url_of,
 )
-from tests.support.served import empty, served_aws
 
 JSON = "application/x-amz-json-1.1"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with served_aws() as url:
-        yield url
-
-
-@pytest.fixture
-def endpoint(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    empty()
-    monkeypatch.setenv("AWS_ENDPOINT_URL", server)
-    return server
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
@@ -53,20 +53,6 @@ from tests.support.installation import (
     make_queue,
     make_stack,
 )
-from tests.support.served import empty, served_aws
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with served_aws() as url:
-        yield url
-
-
-@pytest.fixture
-def endpoint(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    empty()
-    monkeypatch.setenv("AWS_ENDPOINT_URL", server)
-    return server
 
 
 @pytest.fixture

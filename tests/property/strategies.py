@@ -26,6 +26,11 @@ _NAME_CHARACTERS = string.ascii_letters + string.digits + "_-"
 texts = st.text()
 
 
+def fault(effect: Effect, **rule: Any) -> Fault:
+    """A call back is a death: before SQS has carried out the request, or before it answers."""
+    return Fault(effect, callback=die if effect is Effect.CALL else None, **rule)
+
+
 def json_of(
     leaves: st.SearchStrategy[Any],
     keys: st.SearchStrategy[str] = texts,

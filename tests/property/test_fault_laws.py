@@ -22,11 +22,11 @@ from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
 from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, Message, SendEntry
 from local_sqs.client import client_for
 from local_sqs.faults import Effect, Fault
-from tests.property.strategies import binary_attributes, names, sqs_text
+from tests.property.strategies import binary_attributes, fault, names, sqs_text
 from tests.simulation.event_source import EventSource, collect, run
 from tests.simulation.stack import Stack
 from tests.support.builders import context, counter
-from tests.support.processes import Died, die
+from tests.support.processes import Died
 
 READ_TIMEOUT_SECONDS = 10
 """The function's own."""
@@ -85,13 +85,8 @@ SEND = "SendMessageBatch"
 HIDE = "ChangeMessageVisibilityBatch"
 
 
-def _fault(effect: Effect, **rule: Any) -> Fault:
-    """A call back is a death: before SQS has carried out the request, or before it answers."""
-    return Fault(effect, callback=die if effect is Effect.CALL else None, **rule)
-
-
 faults = st.builds(
-    _fault,
+    fault,
     effect=st.sampled_from(
         [
             Effect.THROTTLE,

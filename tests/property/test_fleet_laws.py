@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from dlq_replay.wire.message import SendEntry
 from local_sqs.faults import Effect, Fault
+from tests.property.strategies import fault
 from tests.simulation.fleet_world import FleetWorld, Member, name_of
 from tests.support.builders import context, counter
-from tests.support.processes import die
 
 SHAPES = [*[(False, 1)] * 11, *[(False, 2)] * 3, *[(True, 1)] * 4, *[(True, 2)] * 2]
 """Of each DLQ: whether it is FIFO, and how many sources it has."""
@@ -89,13 +89,8 @@ places = st.integers(0, len(SHAPES) - 1)
 minutes = st.integers(0, MINUTES - 1)
 
 
-def _fault(effect: Effect, **rule: Any) -> Fault:
-    """A call back is a death: before SQS has carried out the request, or before it answers."""
-    return Fault(effect, callback=die if effect is Effect.CALL else None, **rule)
-
-
 faults = st.builds(
-    _fault,
+    fault,
     effect=st.sampled_from(
         [
             Effect.THROTTLE,

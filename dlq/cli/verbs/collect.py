@@ -179,8 +179,12 @@ def count_visible(urls: Sequence[str]) -> int:
     """
     if len(urls) == 1:
         return require_queue("--parked-queue-url", urls[0], sqs_client).counts.visible
-    counts = [queue_counts(SqsQueue(sqs_client(url), url)) for url in urls]
-    return sum(known.visible for known in filter(None, counts))
+
+    visible = 0
+    for url in urls:
+        counts = queue_counts(SqsQueue(sqs_client(url), url))
+        visible += counts.visible if counts else 0
+    return visible
 
 
 def _engine_for_part(archive: Archive, only: str | None, urls: Sequence[str]) -> "Engine":

@@ -198,9 +198,11 @@ class Tools:
 
         # Without an action the plan stays as it is, and so does the halt of a group.
         result = self._run("decide", *self.archive, f"--note={note}", known_id)
-        verb, *words = ("decide", known_id, action, "--note", "WHY")
+        verb = "decide"
+        words = [known_id, action, "--note", "WHY"]
         if action == "redrive":
-            verb, *words = ("redrive", "--group", known_id)
+            verb = "redrive"
+            words = ["--group", known_id]
         archive = self.archive[-1] if self.archive else default_archive() or ""
         result |= {"note": note, "for_the_person": suggested_command(verb, archive, *words)}
         return _text(result)

@@ -181,6 +181,7 @@ def print_run(urls: Sequence[str], summary: "RunSummary") -> None:
     print_drains(urls, summary.drained)
     if summary.findings:
         print_analysis(summary.findings)
+
     archived = sum(drained.archived for drained in summary.drained)
     totals = f"{archived:,} archived"
     if redriven := summary.redriven:
@@ -189,6 +190,7 @@ def print_run(urls: Sequence[str], summary: "RunSummary") -> None:
         discarded = redriven.count(Disposition.DISCARDED, Disposition.DISCARD)
         are_sent = "sent" if redriven.executed else "would be sent"
         totals += f", {sent:,} {are_sent}, {discarded:,} discarded"
+
     if summary.policy_sha256:
         print_line(f"policy: SHA-256 {summary.policy_sha256}")
     pending = "nothing is pending"

@@ -67,6 +67,7 @@ def _group(visit: Visit) -> Response:
     group = report.groups[report.plan.index(group_id)]
     edit = group.planned.edit
     operations = edit.patch.operations if edit and edit.patch else ()
+
     return visit.page(
         "one_group.html.jinja",
         report=report,
