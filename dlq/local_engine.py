@@ -30,7 +30,7 @@ from dlq.engine import (
     Work,
 )
 from dlq.errors import InputError
-from dlq.sql.failures import WHERE, naming, no_attribute
+from dlq.sql.sql_errors import WHERE, naming, no_attribute
 
 _SQL_BYTES = 64 * 1024 * 1024
 """About as many bytes of rows are given to DuckDB at once."""

@@ -6,7 +6,7 @@
 ``session``         the Spark session and the settings that a verb needs
 ``worker_daemon``   forks the Python workers of a local session
 ``interrupts``      Ctrl-C
-``failures``        Spark's errors as sentences
+``spark_errors``    Spark's errors as sentences
 ``allowed_sql``     SQL conditions of operators as columns
 ``evaluation``      runs them, with a time limit
 ``glue_job``        the script that AWS Glue runs: any verb, from one argument

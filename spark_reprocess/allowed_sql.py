@@ -29,8 +29,8 @@ from dlq.sql.allowed import (
     type_name,
     variable_of,
 )
-from dlq.sql.failures import WHERE, naming
-from spark_reprocess.failures import SPARK_FAILURES, condition_and_sentence, silence_query_log
+from dlq.sql.sql_errors import WHERE, naming
+from spark_reprocess.spark_errors import SPARK_FAILURES, condition_and_sentence, silence_query_log
 
 
 def condition(rows: DataFrame, sql: str, place: str = WHERE) -> Column:

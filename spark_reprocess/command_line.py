@@ -7,12 +7,12 @@ from pyspark.errors import PythonException
 from dlq.cli.terminal import print_error
 from dlq.cli.verb import BAD_INPUT, SPARK_FAILED, progress_here
 from spark_reprocess.engine import SparkEngine
-from spark_reprocess.failures import (
+from spark_reprocess.session import end_session, get_session, version_fault
+from spark_reprocess.spark_errors import (
     SPARK_FAILURES,
     condition_and_sentence,
     is_end_of_jvm,
 )
-from spark_reprocess.session import end_session, get_session, version_fault
 
 __all__ = ["end_session", "report_failure", "start"]
 

@@ -24,12 +24,12 @@ from dlq.archive.messages.dead_letter_schema import READ_COLUMNS, READ_SCHEMA
 from dlq.aws.actor import text_of
 from dlq.engine import ATTEMPT, CHANGE, CHANGES, GROUP_ID, AttributeSql, Exchange, Function, Work
 from dlq.errors import InputError
-from dlq.sql.failures import WHERE, naming, no_attribute
+from dlq.sql.sql_errors import WHERE, naming, no_attribute
 from spark_reprocess.allowed_sql import attribute_value, condition
 from spark_reprocess.evaluation import evaluated, to_arrow
-from spark_reprocess.failures import spark_errors
 from spark_reprocess.interrupts import cancel_jobs_on_interrupt
 from spark_reprocess.session import our_settings
+from spark_reprocess.spark_errors import spark_errors
 
 _CHANGE_TYPE = from_arrow_type(CHANGE).simpleString()
 _CHANGES_TYPE = f"array<{_CHANGE_TYPE}>"

@@ -18,9 +18,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from dlq.sql import failures as sql_failures
-from spark_reprocess.failures import SPARK_FAILURES, spark_errors
+from dlq.sql import sql_errors
 from spark_reprocess.interrupts import is_in_spark
+from spark_reprocess.spark_errors import SPARK_FAILURES, spark_errors
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ def evaluated(spark: SparkSession, call: Callable[[], T], *sources: str, row: st
             unless_done.pop_all()
             return running.result.result()
 
-    raise sql_failures.too_slow(sources, row, sql_failures.LIMIT_SECONDS)
+    raise sql_errors.too_slow(sources, row, sql_errors.LIMIT_SECONDS)
 
 
 def where_option(where: str | None) -> tuple[str, ...]:
@@ -112,7 +112,7 @@ def _ends_in_time(spark: SparkSession, running: _Running[T]) -> bool:
             continue
         frame = sys._current_frames().get(running.thread.ident or 0)  # noqa: SLF001 - no public way
         seconds = idle.seconds(time.monotonic(), work, is_in_spark=is_in_spark(frame))
-        if seconds >= sql_failures.LIMIT_SECONDS:
+        if seconds >= sql_errors.LIMIT_SECONDS:
             return False
     return True
 

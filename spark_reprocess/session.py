@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 
 from dlq.errors import InputError
 from dlq.interrupts import asking_to_stop
-from spark_reprocess.failures import SPARK_FAILURES
+from spark_reprocess.spark_errors import SPARK_FAILURES
 
 _PACKAGE = Path(__file__).resolve().parent
 

@@ -65,7 +65,7 @@ from dlq.plan.action_policy import Policy, Rule, read_policy
 from dlq.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
 from dlq.plan.yaml_text import Fault, refuse
 from dlq.progress import Progress, silent
-from dlq.sql.failures import WHERE
+from dlq.sql.sql_errors import WHERE
 
 _GROUPS_WITH_ALL_SAMPLES = 100
 """Of this number of groups, the largest, all samples are kept; of each other group one."""

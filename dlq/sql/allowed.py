@@ -20,8 +20,8 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.spark import SparkParser
 
 from dlq.errors import InputError, SqlError
-from dlq.sql.failures import WHERE, naming
 from dlq.sql.patterns import like_fault, regex_fault, replacement_fault
+from dlq.sql.sql_errors import WHERE, naming
 
 FUNCTIONS: Mapping[str, str] = {
     "JSON": "from_json get_json_object json_array_length json_object_keys",

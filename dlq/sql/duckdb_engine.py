@@ -21,8 +21,8 @@ from duckdb.func import FunctionNullHandling
 
 from dlq.sql.duckdb_sql import DuckSql, condition_for_duckdb, for_duckdb
 from dlq.sql.duckdb_terms import FAILURE_MARK, NEEDS_SPARK, plain_type
-from dlq.sql.failures import LIMIT_SECONDS, SMALLER, WHERE, sql_error, too_slow
 from dlq.sql.spark_functions import NeedsSparkError, forget_values
+from dlq.sql.sql_errors import LIMIT_SECONDS, SMALLER, WHERE, sql_error, too_slow
 
 T = TypeVar("T")
 

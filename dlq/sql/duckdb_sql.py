@@ -111,8 +111,8 @@ from dlq.sql.duckdb_terms import (
     whole_sql,
     without_parentheses,
 )
-from dlq.sql.failures import WHERE, naming
 from dlq.sql.java_regex import UntranslatableError, like_to_re2, to_re2
+from dlq.sql.sql_errors import WHERE, naming
 
 _VARIANT_WORDS = "ARRAY|BIGINT|BOOLEAN|DECIMAL|DOUBLE|FLOAT|OBJECT|STRING|VOID"
 

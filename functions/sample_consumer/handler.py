@@ -36,7 +36,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from dlq_replay.aws.answers import with_checked_answers
 from dlq_replay.aws.sqs import client_config
-from dlq_replay.consumer.failures import FailureRecorder
+from dlq_replay.consumer.failure_recorder import FailureRecorder
 from dlq_replay.consumer.heartbeat import Heartbeat
 from dlq_replay.consumer.idempotency import idempotent_by_first_id
 from dlq_replay.consumer.identity import first_id

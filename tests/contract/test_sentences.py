@@ -16,7 +16,7 @@ LOOKS = {"startswith", "endswith", "find", "index", "count", "partition", "rpart
 MATCHES = {"match", "search", "fullmatch", "findall", "finditer"}
 
 FOREIGN = {
-    "spark_reprocess/failures.py": "Spark's and Java's texts; some of these have no class",
+    "spark_reprocess/spark_errors.py": "Spark's and Java's texts; some of these have no class",
     "layers/core/dlq_replay/aws/sqs.py": "botocore raises a RuntimeError without a code",
     "dlq/sql/duckdb_engine.py": "DuckDB puts our own error into the text of its own",
 }

@@ -13,8 +13,8 @@ from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark import SparkJobInfo
 
 from spark_reprocess import interrupts
-from spark_reprocess.failures import SPARK_FAILURES, condition_and_sentence
 from spark_reprocess.interrupts import CANCELLED, cancel_jobs_on_interrupt
+from spark_reprocess.spark_errors import SPARK_FAILURES, condition_and_sentence
 from tests.integration.spark_world import Spark
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.parser.models import SqsRecordModel
 
-from dlq_replay.consumer.failures import FailureRecorder
+from dlq_replay.consumer.failure_recorder import FailureRecorder
 from dlq_replay.rules.failures import Failure
 from tests.support.builders import NOW
 

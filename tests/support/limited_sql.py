@@ -3,8 +3,8 @@
 import sys
 
 from dlq.cli.running import end_process, main
-from dlq.sql import failures
+from dlq.sql import sql_errors
 
 if __name__ == "__main__":
-    failures.LIMIT_SECONDS = float(sys.argv[1])
+    sql_errors.LIMIT_SECONDS = float(sys.argv[1])
     end_process(main(sys.argv[2:]))

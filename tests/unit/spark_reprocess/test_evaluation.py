@@ -8,8 +8,8 @@ from pyspark.errors import AnalysisException, PythonException
 
 from dlq.errors import ArchiveError, InputError, SqlError
 from spark_reprocess.evaluation import IdleClock, SparkWork
-from spark_reprocess.failures import condition_and_sentence, is_end_of_jvm, spark_errors
 from spark_reprocess.interrupts import CANCELLED
+from spark_reprocess.spark_errors import condition_and_sentence, is_end_of_jvm, spark_errors
 
 PLANNING = SparkWork(frozenset(), 0, 0)
 WAITING_FOR_MACHINES = SparkWork(frozenset({1}), 0, 4)

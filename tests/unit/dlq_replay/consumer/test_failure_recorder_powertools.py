@@ -17,7 +17,7 @@ from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingErro
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from pydantic import BaseModel, Json
 
-from dlq_replay.consumer.failures import FailureRecorder
+from dlq_replay.consumer.failure_recorder import FailureRecorder
 from tests.support.builders import lambda_record, message
 from tests.support.failure_table import CardRefusedError, FakeFailureTable, PlainRecord
 

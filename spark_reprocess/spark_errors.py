@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException, PythonException
 from pyspark.logger import PySparkLogger
 
 from dlq.errors import ArchiveError, InputError, JobError
-from dlq.sql.failures import SMALLER, sql_error
+from dlq.sql.sql_errors import SMALLER, sql_error
 from spark_reprocess.interrupts import CANCELLED
 
 SPARK_FAILURES = (PySparkException, Py4JError, ConnectionRefusedError, ConnectionResetError)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
-from dlq_replay.consumer.failures import FailureRecorder
+from dlq_replay.consumer.failure_recorder import FailureRecorder
 from dlq_replay.errors import VisibilityLostError
 from dlq_replay.rules.failures import Failure
 from tests.support.builders import NOW, lambda_record, message, received
@@ -23,7 +23,7 @@ REFUSED = CardRefusedError("refused")
 def log() -> Any:
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
-    logger = logging.getLogger("dlq_replay.consumer.failures")
+    logger = logging.getLogger("dlq_replay.consumer.failure_recorder")
     logger.addHandler(handler)
     yield stream
     logger.removeHandler(handler)
