@@ -6,6 +6,8 @@ metadata name what it covers:
 
 * the drains, each with a digest of the names of its files;
 * how many of their messages are decided, by plan and state;
+* which of them share a message: such a message counts for one of them, and which one that is
+  follows from clocks, so drains that share are read again together;
 * the result files, each with its ``ResultSpan``.
 
 A run with a claim without a result is not covered, since the result may still come. The messages of
@@ -105,8 +107,13 @@ class ResultSpan:
         return self.sent[0] <= sent[1] and sent[0] <= self.sent[1]
 
 
-_Covers: Any = tuple[dict[str, str], list[tuple[str, str, str, int]], dict[str, ResultSpan]]
-"""*drains*, *decided* and *runs* of an ``OpenSet``."""
+_Covers: Any = tuple[
+    dict[str, str],
+    list[tuple[str, str, str, int]],
+    dict[str, ResultSpan],
+    list[tuple[str, str]],
+]
+"""*drains*, *decided*, *runs* and *shared* of an ``OpenSet``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,24 +125,26 @@ class OpenSet:
         drains: by id, the digest of the names of the files that were read.
         decided: the numbers of the messages of these drains that have no row.
         runs: the result files that it covers, by path.
+        shared: pairs of drains that brought the same message. Three that did are two pairs.
     """
 
     rows: pa.Table
     drains: Mapping[str, str]
     decided: Mapping[Count, int]
     runs: Mapping[str, ResultSpan]
+    shared: Collection[tuple[str, str]]
 
     def write(self, archive: Archive, path: str = OPEN_SET) -> None:
         """Replace the stored open set. Raises ArchiveError."""
         decided = [(*key, number) for key, number in sorted(self.decided.items())]
-        covers = record_bytes((self.drains, decided, self.runs))
+        covers = record_bytes((self.drains, decided, self.runs, sorted(self.shared)))
         rows = self.rows.replace_schema_metadata({_COVERS: covers})
         archive.write(path, parquet_bytes(rows))
 
     def write_for_plan(self, archive: Archive, plan_id: str) -> None:
         """Store what a plan of the pending messages need not read again. Raises ArchiveError."""
         claimed = self.rows.filter(pc.is_valid(self.rows["entry"]))
-        of_plan = OpenSet(rows=claimed, drains={}, decided={}, runs=self.runs)
+        of_plan = OpenSet(rows=claimed, drains={}, decided={}, runs=self.runs, shared=())
         of_plan.write(archive, _known_path(plan_id))
 
     def files_without(self, sent: SentSpan) -> set[str]:
@@ -232,8 +241,14 @@ def _read(archive: Archive, base: OpenSet, reopened: set[str]) -> tuple[Messages
     rows = _rows_of_drains(base.rows, drains)
 
     unread_drains = sorted(digests.keys() - drains)
-    fresh = first_rows_of(archive, unread_drains)
-    fresh = _without(fresh, is_in(fresh["message_id"], rows["message_id"]))
+    unread, repeated = _read_rows(archive, unread_drains)
+    has_row = is_in(unread["message_id"], rows["message_id"])
+    again = unread.filter(has_row)
+    before = rows.filter(is_in(rows["message_id"], again["message_id"]))
+    shared = {pair for pair in base.shared if digests.keys() >= set(pair)}
+    shared |= _shared_drains([before, again, repeated])
+
+    fresh = _without(unread, has_row)
     if fresh.num_rows:
         claims.final.extend(_reread_claims(archive, base, claims, fresh))
     rows = _with_fresh(rows, fresh)
@@ -258,9 +273,13 @@ def _read(archive: Archive, base: OpenSet, reopened: set[str]) -> tuple[Messages
     decided += _counted(leaving, leaving["entry"])
 
     open_set = OpenSet(
-        rows=staying.select(_ROWS.names), drains=digests, decided=decided, runs=claims.runs
+        rows=staying.select(_ROWS.names),
+        drains=digests,
+        decided=decided,
+        runs=claims.runs,
+        shared=shared,
     )
-    counted_twice = _drains_counted_twice(base, drains, leaving, claims)
+    counted_twice = _drains_counted_twice(base, drains, fresh, claims)
     return Messages(open_set, staying["entry_now"]), counted_twice
 
 
@@ -306,22 +325,59 @@ def _covered_drains(
 ) -> set[str]:
     """Return the drains whose rows and counts in *base* are still right.
 
-    Left out are the *reopened* drains, those whose files changed, and those of a message that a new
+    Left out are the *reopened* drains, those whose files changed, those of a message that a new
     claim names and that has no row: the stored counts have it, and the claim may change its state.
+    And all that share a message with one of these.
     """
-    drains = set()
+    outdated = set(reopened)
     for drain_id, digest in base.drains.items():
-        if digests.get(drain_id) == digest and drain_id not in reopened:
-            drains.add(drain_id)
+        if digests.get(drain_id) != digest:
+            outdated.add(drain_id)
+    drains = base.drains.keys() - _with_shared(outdated, base.shared)
 
     rows = _rows_of_drains(base.rows, drains)
     claimed = pa.concat_tables([*claims.final, *claims.open])
     has_no_row = pc.invert(is_in(claimed["message_id"], rows["message_id"]))
-    changed = set(pc.unique(claimed["drain_id"].filter(has_no_row)).to_pylist())
+    changed: set[Any] = set(pc.unique(claimed["drain_id"].filter(has_no_row)).to_pylist())
     if not all(changed):
         # A claim does not name its drains: the message may be in any of them.
         return set()
-    return drains - changed
+    return drains - _with_shared(changed, base.shared)
+
+
+def _with_shared(drains: Collection[str], shared: Collection[tuple[str, str]]) -> set[str]:
+    """Return *drains* and all that share a message with one of them, also by way of others."""
+    reached = set(drains)
+    while True:
+        before = len(reached)
+        for pair in shared:
+            if not reached.isdisjoint(pair):
+                reached.update(pair)
+        if len(reached) == before:
+            return reached
+
+
+def _shared_drains(tables: Sequence[pa.Table]) -> set[tuple[str, str]]:
+    """Return pairs of drains that brought the same message; see ``OpenSet.shared``.
+
+    *tables* have ``message_id`` and ``file``.
+    """
+    brought = []
+    for rows in tables:
+        columns = [rows["message_id"], drains_of(rows)]
+        brought.append(pa.table(columns, names=["message_id", "drain"]))
+    drains = pa.concat_tables(brought)
+
+    smallest = drains.group_by("message_id").aggregate([("drain", "min")])
+    ids = smallest["message_id"].combine_chunks()
+    of_message = smallest["drain_min"].take(pc.index_in(drains["message_id"], value_set=ids))
+    pairs = pa.table([of_message, drains["drain"]], names=["first", "second"])
+
+    shared = set()
+    for pair in pairs.group_by(["first", "second"]).aggregate([]).to_pylist():
+        if pair["first"] != pair["second"]:
+            shared.add((pair["first"], pair["second"]))
+    return shared
 
 
 def _reread_claims(
@@ -349,14 +405,14 @@ def _with_fresh(rows: pa.Table, fresh: pa.Table) -> pa.Table:
 
 
 def _drains_counted_twice(
-    base: OpenSet, drains: set[str], leaving: pa.Table, claims: _Claims
+    base: OpenSet, drains: set[str], fresh: pa.Table, claims: _Claims
 ) -> set[str]:
-    """Return those of *drains* whose stored counts may have one of the *leaving* messages, too.
+    """Return those of *drains* whose stored counts may have one of the *fresh* messages, too.
 
-    SQS delivered such a message again after it was decided. It has no row in *base*, and its claim
-    names the drain that brought it first.
+    SQS delivered such a message again after it was decided. It has no row in *base*, and a claim
+    names one of the drains that had brought it then.
     """
-    brought = _without(leaving, is_in(leaving["message_id"], base.rows["message_id"]))
+    brought = _without(fresh, is_in(fresh["message_id"], base.rows["message_id"]))
     claimed = pa.concat_tables(claims.final)
     of_brought = claimed.filter(is_in(claimed["message_id"], brought["message_id"]))
     return drains.intersection(of_brought["drain_id"].to_pylist())
@@ -370,11 +426,11 @@ def stored_open_set(archive: Archive, path: str = OPEN_SET) -> OpenSet:
         file = pq.ParquetFile(pa.BufferReader(content or b""), page_checksum_verification=True)
         rows = file.read()
         covers = json.loads(rows.schema.metadata[_COVERS])
-        drains, decided, runs = record_of(_Covers, covers)
+        drains, decided, runs, shared = record_of(_Covers, covers)
         counts = {(drain, plan, state): number for drain, plan, state, number in decided}
-        return OpenSet(rows=rows.cast(_ROWS), drains=drains, decided=counts, runs=runs)
+        return OpenSet(rows.cast(_ROWS), drains, counts, runs, shared)
     except (*PARQUET_DAMAGE, *DAMAGE):
-        return OpenSet(rows=_ROWS.empty_table(), drains={}, decided={}, runs={})
+        return OpenSet(_ROWS.empty_table(), drains={}, decided={}, runs={}, shared=())
 
 
 def first_rows_of(archive: Archive, drain_ids: Sequence[str]) -> pa.Table:
@@ -382,17 +438,30 @@ def first_rows_of(archive: Archive, drain_ids: Sequence[str]) -> pa.Table:
 
     Its columns are ``message_id``, ``file`` and ``sent_at``.
     """
+    first, _ = _read_rows(archive, drain_ids)
+    return first
+
+
+def _read_rows(archive: Archive, drain_ids: Sequence[str]) -> tuple[pa.Table, pa.Table]:
+    """Read these drains: the first row of each message, and all rows of messages with several.
+
+    Both have the columns of ``first_rows_of``.
+    """
     columns = ("message_id", "sent_at")
     paths = message_files(archive, drain_ids)
     rows = with_files(rows_by_file(archive, paths, columns), columns)
+    rows = rows.select(["message_id", "file", "sent_at"])
 
     repeated_ids = _repeated(rows["message_id"])
-    if len(repeated_ids):
-        is_repeated = is_in(rows["message_id"], repeated_ids)
-        first = _first_of_repeated(archive, rows.filter(is_repeated), repeated_ids.to_pylist())
-        once = _without(rows, is_repeated)
-        rows = pa.concat_tables([once, first.select(rows.column_names)]).unify_dictionaries()
-    return rows.select(["message_id", "file", "sent_at"])
+    if not len(repeated_ids):
+        return rows, rows.slice(0, 0)
+
+    is_repeated = is_in(rows["message_id"], repeated_ids)
+    repeated = rows.filter(is_repeated)
+    first = _first_of_repeated(archive, repeated, repeated_ids.to_pylist())
+    once = _without(rows, is_repeated)
+    tables = [once, first.select(rows.column_names)]
+    return pa.concat_tables(tables).unify_dictionaries(), repeated
 
 
 def _first_of_repeated(

@@ -431,6 +431,28 @@ def test_claim_that_does_not_name_its_drains_has_all_drains_read_again() -> None
     assert counts == {("d-1", "p-2", "restored"): 1, ("d-2", "", "pending"): 1}
 
 
+def test_message_of_two_drains_counts_once_whichever_of_them_its_claim_names() -> None:
+    """Which drain was first follows from clocks that disagree."""
+    archive = MemoryArchive()
+    at = datetime.fromtimestamp(NOW, UTC)
+    drained(archive, "d-1", at, "m-1")
+    assert pending_ids(archive) == ["m-1"]
+
+    drained(archive, "d-2", at, "m-1")
+    ledger = begin(archive, "p-1")
+    text = sent_text(at)
+    of_run = replace(claim("m-1"), first_sent_at=text, last_sent_at=text, drain_ids=("d-2",))
+    assert ledger.claim("unit", 1, of_run)
+    ledger.record("unit", 1, [sent("m-1")])
+    closed(archive)
+    assert pending_ids(archive) == []
+    assert read_messages(archive).counts() == {("d-1", "p-1", "sent"): 1}
+
+    drained(archive, "d-2", at, "m-2")
+    counts = read_messages(archive).counts()
+    assert counts == {("d-1", "p-1", "sent"): 1, ("d-2", "", "pending"): 1}
+
+
 def table_of(docstring: str | None) -> list[dict[str, str]]:
     """The table in a docstring: each row by the names of its columns."""
     lines = [line.strip(" |") for line in (docstring or "").splitlines() if "|" in line]
