@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from dlq.console.pages import find_page, group_pages, job_pages, one_group_pages
+from dlq.console.pages import find_page, fleet_page, group_pages, job_pages, one_group_pages
 from dlq.console.security import ASSETS, ENTRY, Security, Session
 from dlq.console.site import Console, Visit, asset, asset_address, environment
 
@@ -122,6 +122,7 @@ def make_app(console: Console, session: Session) -> Starlette:
             *one_group_pages.ROUTES,
             *job_pages.ROUTES,
             *find_page.ROUTES,
+            *fleet_page.ROUTES,
         ],
         middleware=[Middleware(Security, session=session, answer=refusal)],
         exception_handlers={HTTPException: _not_there},

@@ -22,6 +22,7 @@ from starlette.routing import Route
 from dlq.archive.storage.files import Archive
 from dlq.cli.running import load
 from dlq.cli.verb import PROGRAM
+from dlq.console.fleet_reading import FleetReading
 from dlq.console.jobs import Jobs
 from dlq.console.security import ASSETS
 from dlq.errors import JobError
@@ -66,12 +67,13 @@ class Console:
         who: ``user@host``, for the records that it writes.
         values: the options of verbs that the stack, or the user, gave, without ``--``:
             ``parked-queue-url``, ``main-queue-url``, ``dlq-url``, ``failure-table``; of a fleet
-            ``queue-tag`` and ``fifo-parked-queue-url``.
+            ``queue-tag``, ``fifo-parked-queue-url`` and ``sweep-rule``.
         given: the options that the user gave, and ``archive`` likewise: commands with ``--stack``
             need them, too.
         mask_words: the ``--mask`` options that the user gave, for commands that show messages.
         masks: hide texts on every page.
         on_glue: whether jobs run on the stack's AWS Glue job.
+        fleet: what was read of the members of a fleet.
     """
 
     archive: Archive
@@ -85,6 +87,7 @@ class Console:
     masks: Masks = field(default_factory=lambda: compile_masks(()))
     is_unmasked: bool = False
     on_glue: bool = False
+    fleet: FleetReading = field(default_factory=FleetReading)
 
     @property
     def failure_table(self) -> str | None:

@@ -182,7 +182,7 @@ class _Reader:
         try:
             yield from iterate_tagged_queues(self.client("resourcegroupstaggingapi"), self.tag)
         except QueueError as error:
-            raise InputError(str(error)) from error
+            raise InputError(f"the members cannot be listed: {error}") from error
 
     def described(
         self, executor: Executor, queues: Iterable[QueueAddress]

@@ -5,9 +5,23 @@ All members of a fleet are in one account and Region, so that a name identifies 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from dlq.aws.clients import DescribedQueue
 from dlq_replay.replaying.measures import Metric
+
+
+class Need(StrEnum):
+    """What needs a person, the most urgent first."""
+
+    EXPIRY = "expiry"
+    TAGS = "tags"
+    FAILURES = "failures"
+    LIMIT = "limit"
+    NEW_GROUPS = "new groups"
+    PENDING = "pending"
+    WAITING = "waiting"
+
 
 OLDEST = "ApproximateAgeOfOldestMessage"
 EXPIRY = Metric.NEAREST_EXPIRY_SECONDS
@@ -40,7 +54,7 @@ class FleetRow:
         replayed, failed: by the replay function, in the last hour.
         new_groups: groups of the newest report of its sources' messages, with the status "new".
         pending: messages of its sources that are pending in the archive.
-        need: what needs a person most; empty for nothing.
+        need: a ``Need``, what needs a person most; empty for nothing.
     """
 
     queue: str
@@ -125,18 +139,18 @@ def ordered(rows: Iterable[FleetRow]) -> list[FleetRow]:
     return sorted(rows, key=urgency)
 
 
-def _needs(row: FleetRow) -> dict[str, float]:
-    """Return the amounts of what may need a person, the most urgent one first; 0 for no need."""
+def _needs(row: FleetRow) -> dict[Need, float]:
+    """Return the amounts of what may need a person, in the order of ``Need``; 0 for no need."""
     age_seconds = row.oldest_seconds or 0
     if row.expires_seconds is not None:
         age_seconds = max(age_seconds, row.retention_seconds - row.expires_seconds)
     share = age_seconds / row.retention_seconds
     return {
-        "expiry": share if share >= EXPIRY_SHARE else 0,
-        "tags": 0 if row.sources else row.waiting + row.held,
-        "failures": row.failed or 0,
-        LIMIT: 1 / row.limit if row.limit else 0,
-        NEW_GROUPS: row.new_groups or 0,
-        PENDING: row.pending or 0,
-        "waiting": row.waiting,
+        Need.EXPIRY: share if share >= EXPIRY_SHARE else 0,
+        Need.TAGS: 0 if row.sources else row.waiting + row.held,
+        Need.FAILURES: row.failed or 0,
+        Need.LIMIT: 1 / row.limit if row.limit else 0,
+        Need.NEW_GROUPS: row.new_groups or 0,
+        Need.PENDING: row.pending or 0,
+        Need.WAITING: row.waiting,
     }

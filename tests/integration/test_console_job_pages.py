@@ -123,8 +123,7 @@ def test_counts_of_a_fleet_name_both_parked_queues(
 
     assert "<dt>in the parked queue</dt><dd>1 " in page
     assert "missing" in page
-    assert "dlq status --archive" in page
-    assert "--queue-tag team-a" in page
+    assert f'<a href="{BASE}/fleet">Each queue of the fleet</a>' in page
 
 
 def test_masks_of_the_console_are_those_of_its_commands(world: DeadJobs) -> None:

@@ -1,4 +1,4 @@
-"""``dlq status`` of a fleet: queues, tags and metrics in moto, an archive on disk."""
+"""``dlq status`` of a fleet, and its page of the console: queues, tags and metrics in moto."""
 
 import json
 from collections.abc import Iterator
@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from dlq.archive.storage.files import open_archive
 from dlq.cli.command import main
 from dlq_replay.aws.breaker_table import DynamoDbBreaker
 from dlq_replay.rules.breaker import Update
 from dlq_replay.wire.addresses import QueueAddress
 from tests.integration.conftest import Capture
+from tests.support.console_world import console_of, opened
 from tests.support.failure_table import create_failure_table
 from tests.support.installation import (
     FLEET,
@@ -351,3 +353,41 @@ def test_the_archive_may_be_unreadable(tmp_path: Path, capsys: Capture) -> None:
 
     assert answer["archive"] is None
     assert len(answer["unknown"]) == 1
+
+
+def test_page_of_the_console_reads_as_status_does_and_keeps_it_for_a_minute(
+    fleet: str, tmp_path: Path
+) -> None:
+    send("mails-dlq", 2)
+    times = [datetime.now(UTC)]
+    values = {
+        "queue-tag": QUEUE_TAG,
+        "parked-queue-url": client("sqs").get_queue_url(QueueName="parked")["QueueUrl"],
+        "failure-table": "failures",
+        "sweep-rule": "sweep-rule",
+    }
+    archive = open_archive(str(tmp_path / "archive"), creates=True)
+    browser = opened(console_of(archive, stack=fleet, values=values, now=lambda: times[-1]))
+
+    def fragment(query: str = "") -> str:
+        answer = browser.get(f"/fleet{query}", headers={"hx-request": "true"})
+        return f"{answer.status_code} {answer.text}"
+
+    denied.add("GetResources")
+    refused = fragment()
+    denied.clear()
+    calls.clear()
+    page = fragment()
+    asked = len(calls)
+    fragment("?q=mails")
+
+    assert refused.startswith("422")
+    assert "the members cannot be listed" in refused
+    assert page.startswith("200")
+    for text in ("<b>mails-dlq</b>", "<b>orders-dlq</b>", "3 DLQs", "enabled"):
+        assert text in page
+    assert (asked > 0, len(calls)) == (True, asked)
+
+    times.append(times[-1] + timedelta(seconds=60))
+    denied.add("BatchGetItem")
+    assert "circuit breakers: AccessDenied" in fragment()

@@ -34,6 +34,7 @@ VALUES = (
     "queue-tag",
     "dlq-url",
     "failure-table",
+    "sweep-rule",
 )
 """Options that a stack has values for, and that the console's own commands need."""
 
@@ -56,6 +57,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--dlq-url", metavar="URL", help="the DLQ, whose messages that wait are counted")
     add_shared(parser, "--queue-tag")
     add("--fifo-parked-queue-url", metavar="URL", help="the second parked queue of a fleet")
+    add("--sweep-rule", metavar="NAME", help="the rule that starts a fleet's sweep")
 
     add(
         "--port",
