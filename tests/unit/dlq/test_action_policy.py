@@ -20,9 +20,7 @@ rules:
 
 
 def test_rules_are_read_in_their_order() -> None:
-    found = read_policy(GOOD)
-
-    assert found == Policy(
+    assert read_policy(GOOD) == Policy(
         (
             Rule(
                 "payments was down", "title LIKE 'TimeoutError%' AND count <= 5000", Action.REDRIVE

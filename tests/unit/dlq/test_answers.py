@@ -126,8 +126,8 @@ PRINTED: dict[str, Callable[[], None]] = {
 ANSWERS: dict[str, Callable[[], None]] = {
     **{f"drain {name}": partial(print_drain, summary) for name, summary in DRAINS.items()},
     **{
-        f"analysis {name}": partial(print_collected, (), (), findings)
-        for name, findings in ANALYSES.items()
+        f"analysis {name}": partial(print_collected, (), (), made)
+        for name, made in ANALYSES.items()
     },
     **{f"redrive {name}": partial(print_redrive, summary) for name, summary in REDRIVES.items()},
     **PRINTED,

@@ -90,7 +90,7 @@ def test_verbs_and_options_are_completed(complete: Complete) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ("redrive", "--archive", "ARCHIVE", "--group", ""),
         ("redrive", "--archive", "=", "ARCHIVE", "--group", "g-"),
@@ -100,15 +100,15 @@ def test_verbs_and_options_are_completed(complete: Complete) -> None:
     ],
 )
 def test_groups_of_the_newest_report_are_completed(
-    words: tuple[str, ...], complete: Complete, archive: Archive
+    arguments: tuple[str, ...], complete: Complete, archive: Archive
 ) -> None:
-    words = tuple(archive.root if word == "ARCHIVE" else word for word in words)
+    typed = [argument.replace("ARCHIVE", archive.root) for argument in arguments]
     [group] = plan_of(archive).groups
-    assert complete(*words) == [group.group_id]
+    assert complete(*typed) == [group.group_id]
 
     write_report(archive, "99991231T000000Z-1", "g-1a", "g-2b", "ungrouped")
     newest = ["g-1a", "g-2b", "ungrouped"]
-    assert complete(*words) == [name for name in newest if name.startswith(words[-1])]
+    assert complete(*typed) == [name for name in newest if name.startswith(typed[-1])]
 
 
 def test_the_environment_names_the_archive(

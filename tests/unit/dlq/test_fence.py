@@ -73,7 +73,9 @@ class World:
         archive: Any = frozen or self.archive()
         if unconfirmed == "send":
             states = self.states()
-            self.doubted |= {one for one in states if states[one] == Disposition.UNCONFIRMED}
+            for message_id, state in states.items():
+                if state == Disposition.UNCONFIRMED:
+                    self.doubted.add(message_id)
         clock = LockClock(self.clock.time, self.clock.advance, self.clock.time)
         holder = LockHolder(run_id, LockUse.SEND, "plan p-1", "me")
         with suppress(ArchiveError), archive_lock(archive, holder, clock=clock) as lock:
@@ -162,10 +164,11 @@ class Frozen(MemoryArchive):
 
 
 def items() -> list[OutgoingMessage]:
-    return [
-        OutgoingMessage("g-1", Disposition.SEND, message(one, one, MessageGroupId=group))
-        for one, group in GROUPS.items()
-    ]
+    outgoing = []
+    for message_id, message_group in GROUPS.items():
+        sent = message(message_id, message_id, MessageGroupId=message_group)
+        outgoing.append(OutgoingMessage("g-1", Disposition.SEND, sent))
+    return outgoing
 
 
 @pytest.mark.parametrize("is_fifo", [False, True])
@@ -213,7 +216,6 @@ def check(world: World) -> None:
             (Disposition.SENT, Disposition.UNCONFIRMED) if has_arrived else (None, "unconfirmed")
         )
     if world.is_fifo:
-        first = list(dict.fromkeys(world.arrived))
-        assert [one for one in first if GROUPS[one] == "a"] == sorted(
-            one for one in first if GROUPS[one] == "a"
-        )
+        first_arrivals = dict.fromkeys(world.arrived)
+        of_group_a = [message_id for message_id in first_arrivals if GROUPS[message_id] == "a"]
+        assert of_group_a == sorted(of_group_a)

@@ -104,10 +104,8 @@ def test_without_another_word_values_are_data_only_if_there_are_fifty() -> None:
     assert data_values(many, has_context=False) == many.keys()
 
 
-MANY_FULL_NAMES = [
-    f"user {first} {last}x may not do that"
-    for first, last in itertools.product(WORDS_OF_LETTERS[:60], WORDS_OF_LETTERS[60:120])
-]
+FULL_NAMES = itertools.product(WORDS_OF_LETTERS[:60], WORDS_OF_LETTERS[60:120])
+MANY_FULL_NAMES = [f"user {first} {last}x may not do that" for first, last in FULL_NAMES]
 
 
 @pytest.mark.parametrize(
@@ -472,11 +470,10 @@ def test_texts_of_different_queues_are_neither_similar_nor_one_failure() -> None
     _, assignment = grouped((), counts)
 
     ids = {key: assignment.ids[key] for key in counts}
-    by_queue = [
-        {ids[key] for key in ids if f"|{queue}|" in key} for queue in ("orders", "invoices")
-    ]
-    assert [len(of_queue) for of_queue in by_queue] == [3, 2]
-    assert by_queue[0].isdisjoint(by_queue[1])
+    of_orders = {ids[key] for key in ids if "|orders|" in key}
+    of_invoices = {ids[key] for key in ids if "|invoices|" in key}
+    assert (len(of_orders), len(of_invoices)) == (3, 2)
+    assert of_orders.isdisjoint(of_invoices)
     assert assignment.same_failure == {}
     row = {*assignment.similar.keys(), *assignment.similar.values()}
     assert row == {ids[in_queue(f"{ERROR}E: no {end}", "orders")] for end in ("rate", "way")}

@@ -30,7 +30,8 @@ from dlq.explain.triage import (
 from tests.support.ledgers import DisturbedArchive, MemoryArchive
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
-GROUP, OTHER = "g-0123456789", "g-abcdefabcd"
+GROUP = "g-0123456789"
+OTHER = "g-abcdefabcd"
 
 
 def day(number: float) -> datetime:
@@ -121,13 +122,16 @@ def analyzed(
     memory: GroupMemory, number: float, *groups: dict[str, Any], **options: Any
 ) -> Analysis:
     after, gone = after_analysis(memory, f"r-{number:05.1f}", day(number), groups, **options)
-    return Analysis(after, tuple(one.group_id for one in gone))
+    return Analysis(after, tuple(group.group_id for group in gone))
 
 
 def statuses(analysis: Analysis) -> dict[str, Status]:
     """The status of each group that is not gone."""
-    groups = analysis.memory.groups
-    return {one: seen.status for one, seen in groups.items() if seen.status is not Status.GONE}
+    statuses: dict[str, Status] = {}
+    for group_id, seen in analysis.memory.groups.items():
+        if seen.status is not Status.GONE:
+            statuses[group_id] = seen.status
+    return statuses
 
 
 def resolved(memory: GroupMemory, number: float) -> GroupMemory:
@@ -201,8 +205,9 @@ def test_a_group_is_gone_only_where_all_messages_were_looked_at() -> None:
     whole = analyzed(part.memory, 3, found(OTHER))
 
     assert (part.gone, unlisted.gone, whole.gone) == ((), (), (GROUP,))
-    report_ids = [one.memory.groups[OTHER].report_id for one in (part, whole)]
-    assert report_ids == ["r-001.0", "r-003.0"], "the last report about all messages"
+    # The last report about all messages.
+    assert part.memory.groups[OTHER].report_id == "r-001.0"
+    assert whole.memory.groups[OTHER].report_id == "r-003.0"
 
 
 def test_memory_is_bounded_but_for_groups_that_people_spoke_of(
@@ -222,8 +227,9 @@ def say(archive: Archive, group_id: str, number: float, who: str = "ada", **valu
 
 
 def analyze(archive: Archive, number: float, *group_ids: str) -> GroupMemory:
-    report_id, now = f"{day(number):%Y%m%dT%H%M%SZ}-aaaaaa", day(number)
-    groups = [found(one, number - 1, 3) for one in group_ids]
+    now = day(number)
+    report_id = f"{now:%Y%m%dT%H%M%SZ}-aaaaaa"
+    groups = [found(group_id, number - 1, 3) for group_id in group_ids]
     after, _ = after_analysis(read_memory(archive), report_id, now, groups)
     write_seen(archive, report_id, after)
     return after
@@ -241,11 +247,9 @@ def test_what_is_written_is_what_is_read(archive: Archive) -> None:
     assert after == written
     assert (after.states, after.groups[GROUP].status) == (before.states, Status.RESOLVED)
     assert read_notes(archive, after, [GROUP, OTHER]) == {GROUP: "why 🎉"}
-    history = read_statements(archive, GROUP, 2)
-    assert [(one.text, one.is_resolved, one.time) for one in history] == [
-        (None, True, day(5)),
-        ("why 🎉", None, day(2)),
-    ]
+    newest, oldest = read_statements(archive, GROUP, 2)
+    assert (newest.text, newest.is_resolved, newest.time) == (None, True, day(5))
+    assert (oldest.text, oldest.is_resolved, oldest.time) == ("why 🎉", None, day(2))
 
 
 def test_two_people_at_the_same_moment_lose_nothing(archive: Archive) -> None:

@@ -159,10 +159,10 @@ def attempts_in(words: str) -> list[Attempt]:
         ("discarded, claiming", "in_progress"),
         ("discarded, unconfirmed", "unconfirmed"),
         ("discarded, unconfirmed, restored", "restored"),
-        *(
-            (f"sent, {later}", "sent")
-            for later in ("claiming", "unconfirmed", "failed", "restored")
-        ),
+        ("sent, claiming", "sent"),
+        ("sent, unconfirmed", "sent"),
+        ("sent, failed", "sent"),
+        ("sent, restored", "sent"),
         ("failed, failed", None),
     ],
 )

@@ -32,9 +32,11 @@ class FakeLogs:
         self, group: str, *times_ms: int, asked: str | None = None, token: str | None = None
     ) -> None:
         """Answer a call for *group* with the token *asked*, and name *token* for the next one."""
-        events = [
-            {"logStreamName": "s", "timestamp": _FROM_MS + ms, "message": "text"} for ms in times_ms
-        ]
+        events = []
+        for time_ms in times_ms:
+            event = {"logStreamName": "s", "timestamp": _FROM_MS + time_ms, "message": "text"}
+            events.append(event)
+
         wanted: dict[str, Any] = {
             "logGroupName": group,
             "startTime": _FROM_MS,
@@ -52,10 +54,10 @@ class FakeLogs:
     def read(self, *groups: str) -> tuple[list[tuple[str, int]], int | None]:
         """Return the events, and where a limit ended the reading."""
         reading = LogReading(self.client, sleep=self.sleep, clock=lambda: self.seconds)
-        events = [
-            (event.group, event.time_ms - _FROM_MS)
-            for event in reading.read(groups, _FROM_MS, _FROM_MS + 9)
-        ]
+        events = []
+        for event in reading.read(groups, _FROM_MS, _FROM_MS + 9):
+            events.append((event.group, event.time_ms - _FROM_MS))
+
         reached_ms = reading.reached_ms
         return events, None if reached_ms is None else reached_ms - _FROM_MS
 
@@ -111,9 +113,9 @@ def test_a_log_group_that_is_not_there_or_denied_is_named(code: str, part: str) 
 
 
 def test_a_file_has_an_event_on_each_line() -> None:
-    [found] = exported_events(f"{_EVENT}\n", "f.jsonl")
+    [event] = exported_events(f"{_EVENT}\n", "f.jsonl")
 
-    assert (found.group, found.stream, found.time_ms, found.text) == ("f.jsonl", "s", 7, "m")
+    assert (event.group, event.stream, event.time_ms, event.text) == ("f.jsonl", "s", 7, "m")
 
 
 @pytest.mark.parametrize("line", ["no JSON", '{"message": "x"}', "[]", '{"timestamp": 1}'])

@@ -103,12 +103,16 @@ def test_other_texts_are_refused(text: str) -> None:
     assert not ALLOWED_RETURNS.fullmatch(text)
 
 
-def looks(*changes: dict[str, Any], of: Reading = GOOD) -> list[Reading]:
+def looks(*changes: dict[str, Any], template: Reading = GOOD) -> list[Reading]:
     """A look every 10 s, of which each is good but for its changes."""
-    return [replace(of, at=LATE + 10 * n, **one) for n, one in enumerate(changes)]
+    return [
+        replace(template, at=LATE + 10 * number, **changed)
+        for number, changed in enumerate(changes)
+    ]
 
 
-IN_MAIN, WAITS = "the step may still be in the main queue", "dead letters wait in the DLQ"
+IN_MAIN = "the step may still be in the main queue"
+WAITS = "dead letters wait in the DLQ"
 EXPIRED = "the step may have expired in the main queue before anybody received it"
 BUSY = {"main": QueueCounts(1, 20, 300)}
 DAY = 86_400
@@ -136,16 +140,16 @@ TIMES = QueueTimes(failure=90, retention=DAY)
         (looks(*[{"ages": {660: 400.0, 720: 89.0}}] * 3), ""),
         (looks(*[{"ages": {660: 30.0}, "main": None}] * 3), f"{IN_MAIN}, where ? messages are"),
         # Without the metric two looks at an empty queue do; what failed has returned by then.
-        (looks({}, of=NO_AGES), IN_MAIN),
-        (looks({}, {}, of=NO_AGES), "a failure may return for another 1 min"),
-        (looks(*[{}] * 7, of=NO_AGES), "a failure may return for another 10 s"),
-        (looks(*[{}] * 9, of=NO_AGES), ""),
+        (looks({}, template=NO_AGES), IN_MAIN),
+        (looks({}, {}, template=NO_AGES), "a failure may return for another 1 min"),
+        (looks(*[{}] * 7, template=NO_AGES), "a failure may return for another 10 s"),
+        (looks(*[{}] * 9, template=NO_AGES), ""),
         (looks(*[{"ages": {600: 0.0}}] * 9), ""),
-        (looks(BUSY, BUSY, of=NO_AGES), f"{IN_MAIN}, where 321 messages are"),
-        (looks({}, {"main": None}, {}, of=NO_AGES), IN_MAIN),
-        (looks({}, {"main": QueueCounts(1)}, {}, of=NO_AGES), IN_MAIN),
-        (looks({}, {"main": QueueCounts(delayed=1)}, {}, of=NO_AGES), IN_MAIN),
-        (looks({}, {"main": QueueCounts(in_flight=1)}, {}, of=NO_AGES), IN_MAIN),
+        (looks(BUSY, BUSY, template=NO_AGES), f"{IN_MAIN}, where 321 messages are"),
+        (looks({}, {"main": None}, {}, template=NO_AGES), IN_MAIN),
+        (looks({}, {"main": QueueCounts(1)}, {}, template=NO_AGES), IN_MAIN),
+        (looks({}, {"main": QueueCounts(delayed=1)}, {}, template=NO_AGES), IN_MAIN),
+        (looks({}, {"main": QueueCounts(in_flight=1)}, {}, template=NO_AGES), IN_MAIN),
         ([replace(NO_AGES, at=at) for at in (SENT + 10, SENT + 59)], IN_MAIN),
     ],
 )
@@ -206,9 +210,12 @@ def step(
     )
 
 
-ONE, TWO, OPEN = step(1), step(2, 2, proven=1), step(2, 2, proven=1, is_open=True)
+ONE = step(1)
+TWO = step(2, 2, proven=1)
+OPEN = step(2, 2, proven=1, is_open=True)
 LATER = [step(3, before=5), step(4, 2, before=6, proven=1)]
-RAINS, POURS = VerdictBlocker("it rains"), VerdictBlocker("it pours", is_final=True)
+RAINS = VerdictBlocker("it rains")
+POURS = VerdictBlocker("it pours", is_final=True)
 CLEAR = VerdictBlocker()
 NOT_COUNTED = "what failed again is not counted any more"
 
@@ -255,14 +262,12 @@ def test_verdict(
 
 
 def test_on_fifo_a_return_that_may_come_still_goes_first() -> None:
-    ramp, free = (
-        group_ramp("g", [ONE, TWO], 7, 1, "5", CLEAR, in_order=in_order)
-        for in_order in (True, False)
-    )
+    on_fifo = group_ramp("g", [ONE, TWO], 7, 1, "5", CLEAR, in_order=True)
+    on_standard = group_ramp("g", [ONE, TWO], 7, 1, "5", CLEAR, in_order=False)
 
     why = "what failed again must go first: collect again"
-    assert ramp == GroupRamp("g", 2, 4, 3, 1, 5, Verdict.RETURNED, why)
-    assert free == GroupRamp("g", 2, 4, 3, 1, 5, Verdict.GOOD)
+    assert on_fifo == GroupRamp("g", 2, 4, 3, 1, 5, Verdict.RETURNED, why)
+    assert on_standard == GroupRamp("g", 2, 4, 3, 1, 5, Verdict.GOOD)
 
 
 @pytest.mark.parametrize(
@@ -283,12 +288,13 @@ def test_only_a_good_step_lets_the_next_one_grow(
 
 @pytest.mark.parametrize("is_of_this_run", [False, True])
 def test_what_is_unproven_is_repeated_by_a_later_run(*, is_of_this_run: bool) -> None:
-    ramps = {one: GroupRamp("g", 1, 4, 1, 0, 0, one) for one in Verdict}
-    may = {
-        one for one, ramp in ramps.items() if may_have_a_step(ramp, is_of_this_run=is_of_this_run)
-    }
+    continued = set()
+    for verdict in Verdict:
+        ramp = GroupRamp("g", 1, 4, 1, 0, 0, verdict)
+        if may_have_a_step(ramp, is_of_this_run=is_of_this_run):
+            continued.add(verdict)
 
-    assert may == {Verdict.GOOD} | (set() if is_of_this_run else {Verdict.UNPROVEN})
+    assert continued == ({Verdict.GOOD} if is_of_this_run else {Verdict.GOOD, Verdict.UNPROVEN})
     assert may_have_a_step(None, is_of_this_run=is_of_this_run)
 
 
@@ -302,7 +308,8 @@ def test_repeated_step_has_the_same_number() -> None:
 
 def test_last_count_of_a_group_is_the_newest_of_all_queues(tmp_path: Path) -> None:
     archive = open_archive(str(tmp_path), creates=True)
-    old, new = LastCount(5.0, {"g": 1, "h": 4}), LastCount(9.0, {"g": 2})
+    old = LastCount(5.0, {"g": 1, "h": 4})
+    new = LastCount(9.0, {"g": 2})
     Steps(archive, "p", "main").note_returns(LastCount(1.0, {"g": 0}))
     Steps(archive, "p", "main").note_returns(new)
     Steps(archive, "p", "other").note_returns(old)
@@ -359,7 +366,8 @@ def test_steps_of_the_last_seven_plans_before_are_read(tmp_path: Path) -> None:
 
 def test_of_two_runs_the_first_record_counts_for_both(tmp_path: Path) -> None:
     archive = open_archive(str(tmp_path))
-    steps, first = Steps(archive, "p", "main"), step(1, is_open=True)
+    steps = Steps(archive, "p", "main")
+    first = step(1, is_open=True)
     assert steps.create(first)
     assert not steps.create(replace(first, run_id="run-b", messages={"g": 9}))
     assert (steps.read(), ended_steps(steps.read())) == ([first], 0)

@@ -43,11 +43,12 @@ class Answers:
     """A queue that gives each body its next answer, and then confirms.
 
     Attributes:
+        by_body: the answers that are left for each body.
         at_call: what happens in the call of a number, and the answer to all of its entries, if any.
     """
 
     url: str = "https://q"
-    of: dict[str, list[SendResult]] = field(default_factory=dict)
+    by_body: dict[str, list[SendResult]] = field(default_factory=dict)
     spoilt_by: str = ""
     calls: list[list[str]] = field(default_factory=list)
     at_call: Callable[[int], SendResult | None] = lambda _: None
@@ -60,7 +61,11 @@ class Answers:
         self.calls.append(bodies)
         if self.spoilt_by in bodies:
             return BatchRejected() if len(bodies) > 1 else [Refused("InvalidMessageContents")]
-        return [(self.of.get(body) or [Confirmed(f"copy of {body}")]).pop(0) for body in bodies]
+        return [self._next_answer(body) for body in bodies]
+
+    def _next_answer(self, body: str) -> SendResult:
+        left = self.by_body.get(body)
+        return left.pop(0) if left else Confirmed(f"copy of {body}")
 
 
 def limited(
@@ -110,7 +115,7 @@ class Case:
     """So many messages, the answers to each body before it is confirmed, and what limits calls.
 
     Attributes:
-        answers: by body; ``*`` is each.
+        answers: by body.
         times: of each look at the clock; the last one stays. Calls may begin until second 100.
         stops_at: the run is stopped in the call of this number.
     """
@@ -162,8 +167,10 @@ CASES: dict[str, Case] = {
 @stored_rows("sends", CASES)
 def test_sends_end_as_they_are_stored(name: str) -> None:
     case = CASES[name]
-    limiter, signals, times = case.limiter(), FakeSignals(case.stopped_by), [*case.times]
-    of = {body: [*answers] for body, answers in case.answers.items()}
+    limiter = case.limiter()
+    signals = FakeSignals(case.stopped_by)
+    times = [*case.times]
+    by_body = {body: [*answers] for body, answers in case.answers.items()}
 
     def stop(number: int) -> None:
         if number == case.stops_at:
@@ -174,7 +181,7 @@ def test_sends_end_as_they_are_stored(name: str) -> None:
             return limiter.now
         return times.pop(0) if len(times) > 1 else times[0]
 
-    answers = Answers(of=of, spoilt_by=case.spoilt_by, at_call=stop)
+    answers = Answers(by_body=by_body, spoilt_by=case.spoilt_by, at_call=stop)
     queue = limited(answers, signals, limiter, is_fifo=case.is_fifo, now=now)
     queue = replace(queue, until_seconds=case.until_seconds)
     results = queue.send(entries(case.messages))
@@ -213,7 +220,8 @@ def test_silence_puts_few_more_unconfirmed_than_were_in_flight() -> None:
     sender = limited(Answers(at_call=lambda number: GOOD if number <= 4 else LOST), signals)
 
     with ThreadPoolExecutor(10) as threads:
-        results = [one for call in threads.map(sender.send, [entries(10)] * 100) for one in call]
+        calls = threads.map(sender.send, [entries(10)] * 100)
+        results = list(itertools.chain.from_iterable(calls))
 
     assert "messages in a row were not taken" in sentence_of(signals.stopped_by)
     assert results.count(GOOD) == 40
@@ -222,7 +230,8 @@ def test_silence_puts_few_more_unconfirmed_than_were_in_flight() -> None:
 
 
 def test_nobody_waits_for_an_answer_to_others_beyond_the_claims_age() -> None:
-    limiter, answers = FakeLimiter(), Answers(of={"0": [LOST]})
+    limiter = FakeLimiter()
+    answers = Answers(by_body={"0": [LOST]})
     queue = limited(answers, limiter=limiter, now=lambda: 100.0)
     queue.errors.stop_after([LOST])
 
@@ -232,14 +241,17 @@ def test_nobody_waits_for_an_answer_to_others_beyond_the_claims_age() -> None:
 
 
 def test_bug_in_each_call_stops_the_run() -> None:
-    limiter, signals = FakeLimiter(), FakeSignals()
+    limiter = FakeLimiter()
+    signals = FakeSignals()
 
     def fail(_: int) -> None:
         raise RuntimeError("a bug")
 
     breaking = limited(Answers(at_call=fail), signals, limiter)
 
-    results = [one for _ in range(10) for one in breaking.send(entries(10))]
+    results: list[SendResult] = []
+    for _ in range(10):
+        results += breaking.send(entries(10))
 
     assert results.count(Unconfirmed("RuntimeError in the call")) == 50
     assert results.count(NotSent()) == 50

@@ -68,13 +68,13 @@ def cluster(
     """Return the same of all tasks, each with its share of the messages and of the rate."""
     shares = [share for share in shares if share]
     windows = share_window(window_messages(rate), shares) if shares else []
-    tasks = [
-        arrivals(window, share, call_seconds, Random(f"{seed} {number}"))
-        for number, (window, share) in enumerate(zip(windows, shares, strict=True))
-    ]
-    return [one for arrived, _ in tasks for one in arrived], max(
-        (end for _, end in tasks), default=0
-    )
+    arrived: list[tuple[float, int]] = []
+    ended_at = 0.0
+    for number, (window, share) in enumerate(zip(windows, shares, strict=True)):
+        of_task, task_ended_at = arrivals(window, share, call_seconds, Random(f"{seed} {number}"))
+        arrived += of_task
+        ended_at = max(ended_at, task_ended_at)
+    return arrived, ended_at
 
 
 @given(
@@ -118,7 +118,7 @@ def test_call_holds_no_more_than_a_second_of_the_rate(window: int) -> None:
 
 
 def test_pause_is_not_made_up_for() -> None:
-    clock, started = VirtualClock(), 0
+    clock = VirtualClock()
     limiter = RateLimiter(window_messages(100.0), clock.time)
     for seconds in (0, 60):
         clock.advance(seconds)

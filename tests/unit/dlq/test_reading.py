@@ -38,7 +38,7 @@ def archive(tmp_path: Path) -> Archive:
 
 def drain(archive: Archive, drain_id: str, numbers: Iterable[int]) -> None:
     messages = [message(f"m-{number:03d}", "{}") for number in numbers]
-    rows = [to_row(one, queue_url("parked"), DRAINED_AT) for one in messages]
+    rows = [to_row(letter, queue_url("parked"), DRAINED_AT) for letter in messages]
     write_messages(archive, drain_id, 0, rows)
 
 
@@ -109,7 +109,9 @@ def test_a_function_makes_other_rows_of_what_is_read(archive: Archive) -> None:
     def doubled(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             ids = batch["message_id"].to_pylist()
-            yield pa.RecordBatch.from_pydict({"twice": [f"{one}{one}" for one in ids]})
+            yield pa.RecordBatch.from_pydict(
+                {"twice": [f"{message_id}{message_id}" for message_id in ids]}
+            )
 
     messages = first_rows_of(archive, [FIRST])
     then = Work((), doubled, pa.schema([("twice", pa.string())]))

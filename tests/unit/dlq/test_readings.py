@@ -63,20 +63,22 @@ class FakeAws:
     def get_metric_statistics(self, **request: Any) -> Mapping[str, Any]:
         self.check(request["MetricName"])
         self.asked[request["MetricName"]] = request
-        start, end = request["StartTime"].timestamp(), request["EndTime"].timestamp()
+        start = request["StartTime"].timestamp()
+        end = request["EndTime"].timestamp()
         period = request["Period"]
-        points: dict[float, list[float]] = {}
+        values_by_time: dict[float, list[float]] = {}
         for at, value in self.metrics.get(request["MetricName"], {}).items():
             if start <= at < end:
-                points.setdefault(start + (at - start) // period * period, []).append(value)
+                begins_at = start + (at - start) // period * period
+                values_by_time.setdefault(begins_at, []).append(value)
+
         assert (end - start) / period <= 1440
         assert request["Statistics"] == ["Sum", "Maximum"]
-        return {
-            "Datapoints": [
-                {"Timestamp": datetime.fromtimestamp(at, UTC), "Sum": sum(v), "Maximum": max(v)}
-                for at, v in points.items()
-            ]
-        }
+        points = []
+        for at, values in values_by_time.items():
+            timestamp = datetime.fromtimestamp(at, UTC)
+            points.append({"Timestamp": timestamp, "Sum": sum(values), "Maximum": max(values)})
+        return {"Datapoints": points}
 
     def check(self, call: str) -> None:
         if call in self.fails:
@@ -131,12 +133,14 @@ def test_reading_has_everything(aws: FakeAws) -> None:
         "ApproximateAgeOfOldestMessage": {NOW - 70: 4.0, HOUR_AGO - 60: 9.0},
         "NumberOfMessagesDeleted": {NOW - 70: 5.0, NOW - 65: 2.0, HOUR_AGO - 60: 1.0},
     }
-    ages, counts = {(NOW - 70) // 60 * 60: 4.0}, (QueueCounts(3), QueueCounts(in_flight=2))
+    ages = {(NOW - 70) // 60 * 60: 4.0}
+    main = QueueCounts(3)
+    dlq = QueueCounts(in_flight=2)
 
     probe = probe_of(aws, main_queue_url=queue_url("orders"))
     probe.check()
-    assert probe.read(HOUR_AGO, NOW) == Reading(NOW, "", 0, *counts, ages, 7)
-    asked = {name: one["Dimensions"] for name, one in aws.asked.items()}
+    assert probe.read(HOUR_AGO, NOW) == Reading(NOW, "", 0, main, dlq, ages, 7)
+    asked = {name: request["Dimensions"] for name, request in aws.asked.items()}
     assert asked["NumberOfMessagesDeleted"] == [{"Name": "QueueName", "Value": "main"}]
     assert asked["Errors"] == [{"Name": "FunctionName", "Value": "replay"}]
     # The function publishes for the stack's main queue what concerns its whole DLQ.
@@ -147,6 +151,16 @@ NOT_FED = "nothing feeds the replay function"
 NOT_SAID = "AWS does not say how the step went: AccessDenied: "
 
 
+def failing(call: str) -> dict[str, Any]:
+    """AWS that refuses this call."""
+    return {"fails": frozenset({call})}
+
+
+def two_faults(metric: str, at: float) -> dict[str, Any]:
+    """A replay function whose metric counted two faults at this time."""
+    return {"metrics": {metric: {at: 2.0}}}
+
+
 @pytest.mark.parametrize(
     ("changes", "obstacle"),
     [
@@ -155,21 +169,19 @@ NOT_SAID = "AWS does not say how the step went: AccessDenied: "
         ({"mappings": ["Disabled", "Enabled"]}, ""),
         ({"mappings": [], "pipes": [ARN]}, ""),
         ({"mappings": [], "pipes": [f"{ARN}-of-others"]}, NOT_FED),
-        *(
-            ({"fails": frozenset({call})}, f"{NOT_SAID}{call}")
-            for call in ("list_event_source_mappings", "Errors", "NumberOfMessagesDeleted")
-        ),
+        (failing("list_event_source_mappings"), f"{NOT_SAID}list_event_source_mappings"),
+        (failing("Errors"), f"{NOT_SAID}Errors"),
+        (failing("NumberOfMessagesDeleted"), f"{NOT_SAID}NumberOfMessagesDeleted"),
         # Faults of the last 15 minutes count.
-        *(
-            ({"metrics": {metric: {NOW - 600: 2.0}}}, f"the replay function had 2 {metric} in")
-            for metric in ("Errors", "Throttles", "FailedTotal")
-        ),
-        *(
-            ({"metrics": {metric: {NOW - 1800: 2.0}}}, "")
-            for metric in ("Errors", "Throttles", "FailedTotal", "ReturnsNotCounted")
-        ),
+        (two_faults("Errors", NOW - 600), "the replay function had 2 Errors in"),
+        (two_faults("Throttles", NOW - 600), "the replay function had 2 Throttles in"),
+        (two_faults("FailedTotal", NOW - 600), "the replay function had 2 FailedTotal in"),
+        (two_faults("Errors", NOW - 1800), ""),
+        (two_faults("Throttles", NOW - 1800), ""),
+        (two_faults("FailedTotal", NOW - 1800), ""),
+        (two_faults("ReturnsNotCounted", NOW - 1800), ""),
         # A queue that does not answer has no counts.
-        ({"fails": frozenset({"attributes of main"})}, ""),
+        (failing("attributes of main"), ""),
     ],
 )
 def test_obstacles(aws: FakeAws, changes: dict[str, Any], obstacle: str) -> None:
@@ -297,7 +309,7 @@ class FaultyTable:
 
     def begin(self, _: str, group_ids: list[str]) -> set[str]:
         self._check()
-        new = [one for one in group_ids if one not in self.begun]
+        new = [group_id for group_id in group_ids if group_id not in self.begun]
         self.begun += new
         return {*new}
 

@@ -128,16 +128,27 @@ def test_problems_are_merged_by_word_and_detail() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "is_unfinished"),
+    ("disposition", "is_unfinished"),
     [
-        *((word, True) for word in ("failed", "unconfirmed", "in_progress", "waits")),
+        ("failed", True),
+        ("unconfirmed", True),
+        ("in_progress", True),
+        ("waits", True),
+        ("sent", False),
         # What the run should not touch.
-        *((one, False) for one in ("sent", "leave", "sent_before", "foreign_source", "over_limit")),
+        ("leave", False),
+        ("sent_before", False),
+        ("foreign_source", False),
+        ("over_limit", False),
     ],
 )
-def test_run_that_could_not_settle_all_is_unfinished(word: str, *, is_unfinished: bool) -> None:
-    assert summary(Tally("g-1", word, 1)).is_unfinished is is_unfinished
-    assert not summary(Tally("g-1", word, 1), executed=False).is_unfinished
+def test_run_that_could_not_settle_all_is_unfinished(
+    disposition: str, *, is_unfinished: bool
+) -> None:
+    tally = Tally("g-1", disposition, 1)
+
+    assert summary(tally).is_unfinished is is_unfinished
+    assert not summary(tally, executed=False).is_unfinished
 
 
 @pytest.mark.parametrize(

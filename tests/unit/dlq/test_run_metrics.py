@@ -23,10 +23,11 @@ def test_both_metrics_are_published_under_the_queue_s_name_also_where_they_are_0
 
         publish_pending(client, "MainQueue", "orders", Pending(0, 0))
 
-        listed = client.list_metrics(Namespace="DlqReplay")["Metrics"]
-        assert {one["MetricName"] for one in listed} == {"PendingMessages", "OldestPendingSeconds"}
-        for one in listed:
-            dimensions = {each["Name"]: each["Value"] for each in one["Dimensions"]}
+        metrics = client.list_metrics(Namespace="DlqReplay")["Metrics"]
+        names = {metric["MetricName"] for metric in metrics}
+        assert names == {"PendingMessages", "OldestPendingSeconds"}
+        for metric in metrics:
+            dimensions = {each["Name"]: each["Value"] for each in metric["Dimensions"]}
             assert dimensions == {"service": "sqs-dlq-replay", "MainQueue": "orders"}
 
 

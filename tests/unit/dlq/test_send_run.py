@@ -68,7 +68,8 @@ def test_what_is_unconfirmed_goes_again_when_no_task_can_be_at_work_on_it(
         assert write_result_files(archive, ("p-1", "run-0")) == ()
     if left == "a claim, settled since":
         settle(archive, "p-2", {"m-1": Disposition.DISCARDED}, "run-2", lock=3)
-    clock, lines = VirtualClock(), list[str]()
+    clock = VirtualClock()
+    lines: list[str] = []
 
     @contextmanager
     def progress(label: str, status: Callable[[], str]) -> Iterator[None]:
@@ -84,8 +85,8 @@ def test_what_is_unconfirmed_goes_again_when_no_task_can_be_at_work_on_it(
         waited = clock.time() - began_at
 
     assert 120 <= waited < 123 if waits else waited == 0
-    said = "waiting for tasks of a run that was closed: what is unconfirmed goes again in 120 s"
-    assert lines == ([said] if waits else [])
+    line = "waiting for tasks of a run that was closed: what is unconfirmed goes again in 120 s"
+    assert lines == ([line] if waits else [])
 
 
 def test_run_that_lost_the_lock_before_its_record_was_there_makes_no_claim(

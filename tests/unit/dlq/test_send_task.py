@@ -61,10 +61,8 @@ def test_copy_is_one_of_the_queue_that_it_goes_to() -> None:
     """Else the dead letter of another queue than its first one would lose plan and group."""
     parked = message(attributes=context(first_id="first", source_queue="another"))
 
-    proven, unproven = (
-        context_of(replace(CONTEXT, unproven_groups=groups).entry(parked, "g-1"))
-        for groups in (frozenset({"g-2"}), frozenset({"g-1"}))
-    )
+    proven = context_of(replace(CONTEXT, unproven_groups=frozenset({"g-2"})).entry(parked, "g-1"))
+    unproven = context_of(replace(CONTEXT, unproven_groups=frozenset({"g-1"})).entry(parked, "g-1"))
 
     assert proven.source_queue == unproven.source_queue == "main"
     assert proven.group_id == unproven.group_id == "g-1"
@@ -125,7 +123,10 @@ def outgoing(
 
 
 def words(settled: Iterable[Sequence[SettledMessage]]) -> list[str]:
-    return [str(one.disposition) for part in settled for one in part]
+    dispositions = []
+    for part in settled:
+        dispositions += [str(settled_message.disposition) for settled_message in part]
+    return dispositions
 
 
 def test_a_message_without_an_answer_never_counts_as_decided(
@@ -142,7 +143,8 @@ def refusing(message_id: str, answer: SendResult = REFUSED) -> FakeQueue:
 
 
 def test_open_messages_are_sent_and_recorded(bench: Bench) -> None:
-    queue, locked = FakeQueue(), replace(CONTEXT, lock=LockView(7, LockUse.SEND, 120))
+    queue = FakeQueue()
+    locked = replace(CONTEXT, lock=LockView(7, LockUse.SEND, 120))
 
     assert bench.settle(queue, [outgoing("m-1"), outgoing("m-2")], locked) == ["sent", "sent"]
     assert sorted(entry.body for entry in queue.sent) == ["body of m-1", "body of m-2"]
@@ -156,28 +158,30 @@ def test_open_messages_are_sent_and_recorded(bench: Bench) -> None:
 
 def test_claim_says_between_which_times_its_messages_were_sent(bench: Bench) -> None:
     """Of a later drain's messages it tells whether this claim may be about them."""
-    first, last = (datetime.fromtimestamp(NOW + seconds, UTC) for seconds in (0, 0.123))
-    known = [outgoing("m-1")._replace(sent_at=last), outgoing("m-2")._replace(sent_at=first)]
-    bench.settle(FakeQueue(), known)
-    unknown = outgoing("m-3")._replace(sent_at=last), outgoing("m-4")
-    list(bench.sender(FakeQueue()).settle("g-2", 1, unknown))
+    first = datetime.fromtimestamp(NOW, UTC)
+    last = datetime.fromtimestamp(NOW + 0.123, UTC)
+    with_times = [outgoing("m-1")._replace(sent_at=last), outgoing("m-2")._replace(sent_at=first)]
+    bench.settle(FakeQueue(), with_times)
+    one_without = outgoing("m-3")._replace(sent_at=last), outgoing("m-4")
+    list(bench.sender(FakeQueue()).settle("g-2", 1, one_without))
 
-    spans = [
-        (attempt.claim.first_sent_at, attempt.claim.last_sent_at) for attempt in bench.attempts()
-    ]
+    timed, untimed = [attempt.claim for attempt in bench.attempts()]
 
-    assert spans == [("2023-11-14T22:13:20.000+00:00", "2023-11-14T22:13:20.123+00:00"), ("", "")]
+    assert timed.first_sent_at == "2023-11-14T22:13:20.000+00:00"
+    assert timed.last_sent_at == "2023-11-14T22:13:20.123+00:00"
+    assert (untimed.first_sent_at, untimed.last_sent_at) == ("", "")
 
 
 def test_task_that_runs_again_finds_its_own_work(bench: Bench) -> None:
     messages = [outgoing("m-1"), outgoing("m-2", disposition=Disposition.DISCARD)]
-    first, queue = FakeQueue(), FakeQueue()
+    first = FakeQueue()
     bench.settle(first, messages)
     assert [entry.body for entry in first.sent] == ["body of m-1"]
     assert bench.states() == {"m-1": Disposition.SENT, "m-2": Disposition.DISCARDED}
 
-    assert bench.settle(queue, messages) == ["sent", "discarded"]
-    assert queue.calls == []
+    again = FakeQueue()
+    assert bench.settle(again, messages) == ["sent", "discarded"]
+    assert again.calls == []
 
 
 @pytest.mark.parametrize("disposition", [Disposition.SEND, Disposition.DISCARD])
@@ -194,7 +198,8 @@ def test_closed_run_neither_sends_nor_discards_what_it_claims(
     begin(bench.archive, "p-1", "run-1")
     if is_readable:
         close_open_runs(bench.archive)
-    queue, ledger = FakeQueue(), Ledger if is_readable else Unreadable
+    queue = FakeQueue()
+    ledger = Ledger if is_readable else Unreadable
     sender = bench.sender(queue, ledger=ledger(bench.archive, "p-1", "run-1"))
     chunks = [("g", number, [outgoing(f"m-{number}", None, disposition)]) for number in (1, 2)]
 
@@ -236,7 +241,8 @@ def test_task_that_runs_again_leaves_what_its_first_start_may_be_sending(bench: 
 def test_task_that_runs_again_goes_on_behind_the_claims_of_its_first_start(bench: Bench) -> None:
     """Claims are as large as the rate allows at their moment."""
     messages = [outgoing(f"m-{n}") for n in range(6)]
-    first, second = FakeQueue(), FakeQueue()
+    first = FakeQueue()
+    second = FakeQueue()
     sender = replace(bench.sender(first), claim_messages=lambda: 2)
     settled = sender.settle("g-1", 1, messages)
     assert words([next(settled), next(settled)]) == ["sent"] * 4
@@ -258,7 +264,7 @@ def test_no_claim_is_made_and_no_chunk_begins_once_the_run_is_stopped(
     )
     settled = sender.settle_all(chunks)
 
-    assert [one.disposition for one in next(settled)] == ["sent"]
+    assert words([next(settled)]) == ["sent"]
     sender.signals.stop(Stop(StopCause.TIME_OVER))
     assert list(settled) == []
     assert len(bench.archive.list("ledger")) == 2
@@ -318,8 +324,8 @@ def test_fifo_group_behind_a_busy_chunk_waits_but_not_behind_discards(
     bench.leave_claim("a-1")
     sender = bench.sender(FakeQueue(), FIFO)
 
-    chunk = [outgoing(one, "a", disposition) for one in ("a-1", "a-2")]
-    assert words(sender.settle("g-1", 1, chunk)) == ["in_progress", "in_progress"]
+    first = [outgoing("a-1", "a", disposition), outgoing("a-2", "a", disposition)]
+    assert words(sender.settle("g-1", 1, first)) == ["in_progress", "in_progress"]
     second = [outgoing("a-3", "a"), outgoing("b-1", "b")]
     assert words(sender.settle("g-1", 2, second)) == [next_of_group, "sent"]
 
@@ -351,24 +357,23 @@ CHUNKS = 4
 
 def rows_of(chunk: int) -> pa.RecordBatch:
     """One chunk's rows with what a task gets of each, and nothing else."""
-    drained_at, source = datetime.fromtimestamp(NOW, UTC), queue_url("parked")
+    drained_at = datetime.fromtimestamp(NOW, UTC)
+    source = queue_url("parked")
     of_plan = {"drain_id": "d", "group_id": "g", "disposition": "send", "unit": "g", "chunk": chunk}
     added: dict[str, Any] = {**of_plan, "position": 0, CHANGES: None, TASK: 0}
-    rows = [
-        {
-            **to_row(message(f"m-{chunk}-{n}", "x" * 1000), source, drained_at),
-            **added,
-            "position": n,
-        }
-        for n in range(CHUNK_MESSAGES)
-    ]
+
+    rows = []
+    for position in range(CHUNK_MESSAGES):
+        row = to_row(message(f"m-{chunk}-{position}", "x" * 1000), source, drained_at)
+        rows.append({**row, **added, "position": position})
+
     fields = (pa.field(name, pa.scalar(value).type) for name, value in added.items())
     schema = pa.schema([*map(ARROW_SCHEMA.field, [*SENDING_COLUMNS, "sent_at"]), *fields])
     return pa.RecordBatch.from_pylist(rows, schema=schema)
 
 
 def live_messages() -> int:
-    return sum(isinstance(one, Message) for one in gc.get_objects())
+    return sum(isinstance(live, Message) for live in gc.get_objects())
 
 
 def test_a_task_holds_no_more_than_its_chunk_however_many_follow(tmp_path: Path) -> None:

@@ -156,9 +156,9 @@ def test_what_a_run_may_still_be_sending_names_the_run(archive: Archive, capsys:
     sentence = (
         "run run-1 of plan p-3 by me@here has not ended, or was killed: the next run closes it"
     )
-    taken, doubtful, lonely = (
-        show(ShowOptions(archive.root, asked_id)) for asked_id in ("taken", "other", "lonely")
-    )
+    taken = show(ShowOptions(archive.root, "taken"))
+    doubtful = show(ShowOptions(archive.root, "other"))
+    lonely = show(ShowOptions(archive.root, "lonely"))
 
     assert [copy.state for copy in taken.copies] == ["in_progress"]
     assert taken.open_runs == doubtful.open_runs == (sentence,)

@@ -83,9 +83,9 @@ def with_invoices(**attributes: str) -> Installation:
 
 
 def fifo(**changes: Any) -> Installation:
-    main, dlq, parked = (
-        queue(role, name=f"{role}.fifo", FifoQueue="true") for role in ("main", "dlq", "parked")
-    )
+    main = queue("main", name="main.fifo", FifoQueue="true")
+    dlq = queue("dlq", name="dlq.fifo", FifoQueue="true")
+    parked = queue("parked", name="parked.fifo", FifoQueue="true")
     trigger = replace(TRIGGER, source_arn=dlq.arn)
     queues = {"main": main, "dlq": dlq, "parked": parked}
     return installation(
@@ -141,11 +141,9 @@ CHANGES: dict[str, dict[str, Any]] = {
         "reserved_concurrency": 0,
         "unknown": ("recursion: AccessDenied",),
     },
-    **{
-        f"another reader of {name}": {
-            "other_readers": (replace(OTHER, source_arn=queue_arn(name)),)
-        }
-        for name in ("dlq", "parked")
+    "another reader of dlq": {"other_readers": (replace(OTHER, source_arn=queue_arn("dlq")),)},
+    "another reader of parked": {
+        "other_readers": (replace(OTHER, source_arn=queue_arn("parked")),)
     },
     "no right to send": {"denied_sends": ("main",)},
     "a table or log group that is not there": {"missing": ("/shop/orders",)},
@@ -153,25 +151,22 @@ CHANGES: dict[str, dict[str, Any]] = {
         **{role: queue(role, KmsMasterKeyId=KEY) for role in ("main", "parked")},
         "denied_keys": (KEY,),
     },
-    **{
-        f"a consumer that may run for {seconds} s": {"consumers": {"orders": seconds}}
-        for seconds in (31, 181)
-    },
+    "a consumer that may run for 31 s": {"consumers": {"orders": 31}},
+    "a consumer that may run for 181 s": {"consumers": {"orders": 181}},
 }
 FAULTY: dict[str, Installation] = {
     **{name: installation(**changes) for name, changes in CHANGES.items()},
     "a further source that is not configured": shared(
         "invoices", dlq_source_arns=tuple(map(queue_arn, ("main", "invoices", "refunds")))
     ),
-    **{
-        f"a configured queue that does not use the DLQ, {name}": shared(
-            "invoices", other_main=others, dlq_source_arns=(queue_arn("main"),)
-        )
-        for name, others in {
-            "read": (queue("main", name="invoices", RedrivePolicy=redrive("other", 5)),),
-            "not read": (),
-        }.items()
-    },
+    "a configured queue that does not use the DLQ, read": shared(
+        "invoices",
+        other_main=(queue("main", name="invoices", RedrivePolicy=redrive("other", 5)),),
+        dlq_source_arns=(queue_arn("main"),),
+    ),
+    "a configured queue that does not use the DLQ, not read": shared(
+        "invoices", other_main=(), dlq_source_arns=(queue_arn("main"),)
+    ),
     "another main queue keeps for 14 days": with_invoices(MessageRetentionPeriod="1209600"),
     "another main queue moves after 2": with_invoices(RedrivePolicy=redrive("dlq", 2)),
     "no right to read the metric": limiting(denies_metrics=True, unjudged={"main": "is blind"}),
@@ -203,12 +198,12 @@ def test_findings_are_those_that_are_stored(name: str) -> None:
         installation(),
         fifo(),
         shared("invoices", "refunds"),
-        *(
-            installation(triggers=(OFF, replace(PIPE, state=state)))
-            for state in ("RUNNING", "STARTING", "UPDATING")
-        ),
+        installation(triggers=(OFF, replace(PIPE, state="RUNNING"))),
+        installation(triggers=(OFF, replace(PIPE, state="STARTING"))),
+        installation(triggers=(OFF, replace(PIPE, state="UPDATING"))),
         # What could not be listed may feed the function.
-        *(installation(triggers=given, knows_triggers=False) for given in ((), (OFF,))),
+        installation(triggers=(), knows_triggers=False),
+        installation(triggers=(OFF,), knows_triggers=False),
         installation(consumers={"orders": 30}),
         installation(other_readers=(replace(OTHER, state="STOPPED"),)),
         limiting(denies_metrics=False, unjudged={"main": "", "invoices": ""}),

@@ -22,7 +22,8 @@ from dlq.redrive.sending.send_task import SETTLED, read_settled, settled_rows
 from dlq.redrive.summary import GroupResult, RedriveSummary, Tally
 from tests.support.ledgers import MemoryArchive
 
-ONE_DESTINATION, ALL = True, False
+ONE_DESTINATION = True
+ALL = False
 
 CAUSES = {
     "interrupted": ("interrupted", INTERRUPTED, ALL),
@@ -42,10 +43,9 @@ CAUSES = {
 
 
 def test_each_cause_has_its_sentence_its_exit_code_and_its_reach() -> None:
-    causes = {
-        cause.value: (cause.sentence, cause.exit_code, cause.stops_one_destination)
-        for cause in StopCause
-    }
+    causes = {}
+    for cause in StopCause:
+        causes[cause.value] = (cause.sentence, cause.exit_code, cause.stops_one_destination)
 
     assert causes == CAUSES
 

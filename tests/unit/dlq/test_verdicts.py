@@ -14,9 +14,12 @@ from dlq.redrive.ramping.verdicts import Counts, Verdicts
 from tests.support.ramp_steps import a_step
 
 EMPTY = QueueCounts()
-MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
+MINUTE = 60.0
+HOUR = 3600.0
+DAY = 86_400.0
 TIMES = QueueTimes(failure=90, retention=4 * DAY)
-PLAN, YESTERDAY = "p-2", "p-1"
+PLAN = "p-2"
+YESTERDAY = "p-1"
 SENT_AT = 1000.0
 LEFT = {"g": 20}
 
@@ -205,19 +208,18 @@ def test_run_repeats_no_step_that_it_sent_itself() -> None:
 
 def test_counters_that_this_run_made_tell_nothing_of_what_was_sent_before() -> None:
     world = World(counts=NONE_BACK)
-    known, expired = (
-        world.verdicts(steps=[sent(1)], newly_counted=newly_counted)
-        for newly_counted in ((), {"g"})
-    )
-    for verdicts in (known, expired):
-        world.look(verdicts, LEFT)
+    older = world.verdicts(steps=[sent(1)], newly_counted=())
+    newer = world.verdicts(steps=[sent(1)], newly_counted={"g"})
+    world.look(older, LEFT)
+    world.look(newer, LEFT)
 
-    before = known.groups["g"].verdict, expired.groups["g"].verdict
-    assert before == (Verdict.GOOD, Verdict.UNPROVEN)
+    verdicts_before = older.groups["g"].verdict, newer.groups["g"].verdict
+    assert verdicts_before == (Verdict.GOOD, Verdict.UNPROVEN)
     # Of its own next step they do.
-    expired.steps, expired.here = [sent(1), sent(2)], {2}
-    world.look(expired, LEFT)
-    assert expired.groups["g"].verdict is Verdict.GOOD
+    newer.steps = [sent(1), sent(2)]
+    newer.here = {2}
+    world.look(newer, LEFT)
+    assert newer.groups["g"].verdict is Verdict.GOOD
 
 
 def test_on_fifo_a_return_that_was_allowed_holds_its_plan_and_not_the_next() -> None:
@@ -271,7 +273,8 @@ def test_nobody_goes_on_while_the_counters_cannot_be_read() -> None:
 def test_steps_in_flight_need_a_delete_for_each_of_their_messages() -> None:
     """A step of one group is not good by what the consumer deleted of a later one."""
     world = World(seen={"deleted": 7}, counts={PLAN: {"g": 0, "h": 0}})
-    first, second = sent(1, "g", 6, began_at=SENT_AT - 1), sent(2, "h", 2)
+    first = sent(1, "g", 6, began_at=SENT_AT - 1)
+    second = sent(2, "h", 2)
     verdicts = world.verdicts(steps=[first, second], here={1, 2})
 
     world.look(verdicts, {"g": 9, "h": 9})

@@ -8,7 +8,8 @@ from dlq.cli.verbs.redrive import exit_code_of_watch
 from dlq.inspect.outcomes import Outcome
 from dlq.redrive.watch import Watched, too_many_returned
 
-SIGNAL, OVER = Stop(StopCause.INTERRUPTED), Stop(StopCause.TIME_OVER)
+SIGNAL = Stop(StopCause.INTERRUPTED)
+OVER = Stop(StopCause.TIME_OVER)
 
 
 @pytest.mark.parametrize(

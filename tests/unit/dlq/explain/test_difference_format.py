@@ -16,7 +16,7 @@ def worded(path: str, tag: str, masks: Masks | None = None) -> str:
 
 
 def difference_with(predicates: Sequence[Predicate], masks: Masks | None = None) -> Difference:
-    parts = [([one], (1.0, 0.0)) for one in predicates]
+    parts = [([predicate], (1.0, 0.0)) for predicate in predicates]
     return difference_of(parts, (1.0, 0.0), 1.0, masks or Masks(), others_alike=True)
 
 

@@ -634,9 +634,11 @@ def test_a_group_is_compared_with_the_groups_of_its_queue() -> None:
         "A-invoices": "body.branch = acme",
         "B-invoices": "body.branch = globex",
     }
-    fields = [part.field for found in apart.values() for one in found for part in one.parts]
-    assert "body.queue" not in fields
+    for differences in apart.values():
+        for difference in differences:
+            assert "body.queue" not in [part.field for part in difference.parts]
     compared_with = {difference.compared_with for difference in first.values()}
     assert compared_with == {"others like these of its queue"}
     assert of_one == together
-    assert "body.queue" in {part.field for found in together.values() for part in found[0].parts}
+    first_together = [differences[0] for differences in together.values()]
+    assert "body.queue" in {part.field for first in first_together for part in first.parts}

@@ -42,10 +42,10 @@ _SLIM: dict[str, pa.DataType] = {
 
 def slim(rows: Sequence[dict[str, Any]]) -> pa.Table:
     """Rows as ``with_groups`` returns them, in two pieces; what they leave out is null."""
-    known = [{"body_bytes": 1, "chance": chance_of(row["message_id"]), **row} for row in rows]
-    half = len(known) // 2
+    full_rows = [{"body_bytes": 1, "chance": chance_of(row["message_id"]), **row} for row in rows]
+    half = len(full_rows) // 2
     schema = pa.schema(_SLIM)
-    pieces = [pa.Table.from_pylist(some, schema) for some in (known[:half], known[half:])]
+    pieces = [pa.Table.from_pylist(part, schema) for part in (full_rows[:half], full_rows[half:])]
     return pa.concat_tables(pieces).unify_dictionaries()
 
 
@@ -57,9 +57,9 @@ def tallied(rows: Sequence[tuple[Any, ...]]) -> set[tuple[Any, ...]]:
         row["message_id"] = f"m-{number}"
         row["sent_at"] = None if second is None else START + timedelta(seconds=second)
     counted = tallies(slim(given), SECONDS)
-    found = {(row["group_id"], row["column"], row["value"], row["count"]) for row in counted}
-    assert len(found) == len(counted)
-    return found
+    counts = {(row["group_id"], row["column"], row["value"], row["count"]) for row in counted}
+    assert len(counts) == len(counted)
+    return counts
 
 
 def test_each_column_is_counted_by_itself_and_an_absent_value_is_one() -> None:
@@ -103,9 +103,11 @@ def test_of_many_values_the_most_frequent_are_kept() -> None:
     rare = [("g1", "too_old", "orders", number, 0) for number in range(150)]
     frequent = [("g1", "too_old", "orders", 149, 0)] * 2
 
-    found = tallied([*rare, *frequent])
+    counts = {}
+    for _, column, value, count in tallied([*rare, *frequent]):
+        if column == "replay_count":
+            counts[value] = count
 
-    counts = {value: count for _, column, value, count in found if column == "replay_count"}
     # Of equally frequent ones those that come first as texts.
     assert counts == {"149": 3, **dict.fromkeys(sorted(map(str, range(149)))[:99], 1)}
 
@@ -123,9 +125,10 @@ def slim_row(number: int, group_id: str = "g1", body_bytes: int = 100) -> dict[s
 
 
 def test_a_group_s_numbers_are_those_of_its_messages() -> None:
-    sizes = [*range(1, 100), 5000]
-    for shown, other in ((11, 0), (12, 99)):
-        sizes[shown], sizes[other] = sizes[other], sizes[shown]
+    sizes = [*range(2, 100)]
+    # The smallest and the largest: neither is the first message, nor the last.
+    sizes.insert(11, 1)
+    sizes.insert(12, 5000)
     rows = [slim_row(number, body_bytes=size) for number, size in enumerate(sizes)]
     rows.append({"message_id": "other", "body_bytes": 7, "group_id": "g2", "first_id": "m-1"})
 
@@ -146,7 +149,7 @@ def test_a_group_s_numbers_are_those_of_its_messages() -> None:
     assert second["shown"] == ["other"]
     # 50 without a first id, 35 first ids among the others.
     assert different_messages(messages) == 85
-    assert [one["body_bytes_sum"] for one in groups] == [sum(sizes), 7]
+    assert (first["body_bytes_sum"], second["body_bytes_sum"]) == (sum(sizes), 7)
 
 
 @pytest.mark.parametrize(
@@ -170,14 +173,11 @@ def test_a_quantile_is_the_least_value_that_so_many_do_not_exceed(
 
 
 def test_of_messages_at_the_same_time_the_id_decides_and_no_time_comes_first() -> None:
-    rows = [
-        {"message_id": name, "group_id": "g1", "sent_at": sent_at, "chance": chance}
-        for name, sent_at, chance in (
-            ("m-b", START, 0.2),
-            ("m-a", START, 0.2),
-            ("m-d", START, 0.9),
-            ("m-c", None, 0.9),
-        )
+    rows: list[dict[str, Any]] = [
+        {"message_id": "m-b", "group_id": "g1", "sent_at": START, "chance": 0.2},
+        {"message_id": "m-a", "group_id": "g1", "sent_at": START, "chance": 0.2},
+        {"message_id": "m-d", "group_id": "g1", "sent_at": START, "chance": 0.9},
+        {"message_id": "m-c", "group_id": "g1", "sent_at": None, "chance": 0.9},
     ]
 
     (group,) = group_rows(slim(rows))
@@ -212,16 +212,12 @@ def test_a_chance_is_uniform_and_the_id_s_own() -> None:
 
 
 def test_messages_are_picked_by_the_rate_of_their_group_or_because_they_are_shown() -> None:
-    rows = [
-        {
-            "message_id": f"{group_id}-{number}",
-            "group_id": group_id,
-            "file": "f",
-            "chance": number / 10,
-        }
-        for group_id in ("g1", "g2")
-        for number in range(10)
-    ]
+    rows = []
+    for group_id in ("g1", "g2"):
+        for number in range(10):
+            message_id = f"{group_id}-{number}"
+            place = {"group_id": group_id, "file": "f"}
+            rows.append({"message_id": message_id, "chance": number / 10, **place})
 
     picks = picked(slim(rows), {"g1": 0.2, "g2": 0.0}, [["g1-1", "g1-9"], ["g2-3"]]).to_pylist()
 

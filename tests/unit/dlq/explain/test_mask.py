@@ -228,7 +228,8 @@ HIDDEN = {
 
 def preview(body: str, attributes: dict[str, MessageAttribute]) -> str:
     """The lines that a preview of an edit shows of all of a message."""
-    before, after = message("m-1", "", {}), message("m-1", body, attributes)
+    before = message("m-1", "", {})
+    after = message("m-1", body, attributes)
     return "\n".join(edit_sample("g-1", before, after, Masks()).lines)
 
 

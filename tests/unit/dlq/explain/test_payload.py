@@ -57,7 +57,7 @@ RESEMBLING = [
 @pytest.mark.parametrize(
     ("envelope", "words"),
     [
-        *((one, []) for one in RESEMBLING),
+        *((envelope, []) for envelope in RESEMBLING),
         (ORDER, []),
         (SNS, ["SNS orders:"]),
         ({key: SNS[key] for key in ("TopicArn", "Message")}, ["SNS orders:"]),
@@ -108,12 +108,12 @@ def test_an_envelope_comes_off_and_leaves_a_word(envelope: object, words: list[s
 
 
 def test_the_first_record_of_s3_is_the_payload_itself() -> None:
-    one = {"eventSource": "aws:s3", "eventName": "ObjectCreated:Put", "s3": {"bucket": {}}}
+    record = {"eventSource": "aws:s3", "eventName": "ObjectCreated:Put", "s3": {"bucket": {}}}
 
-    payload = unwrap(json.dumps({"Records": [one]}))
+    payload = unwrap(json.dumps({"Records": [record]}))
 
     assert payload.wrappings == ("aws:s3 ObjectCreated:Put:",)
-    assert payload.value == one
+    assert payload.value == record
 
 
 def test_so_many_wrappings_come_off_and_no_more() -> None:
@@ -171,10 +171,13 @@ def test_no_more_is_unpacked_than_a_mebibyte() -> None:
 @given(json_values, st.text(" \n\t"))
 def test_only_objects_and_arrays_are_containers(value: object, space: str) -> None:
     text = f"{space}{json.dumps(value)}{space}"
-    found = parse_container(text)
+    container = parse_container(text)
 
     assert parse_json(text) == value
-    assert found == value if isinstance(value, dict | list) else found is NOT_JSON
+    if isinstance(value, dict | list):
+        assert container == value
+    else:
+        assert container is NOT_JSON
 
 
 @pytest.mark.parametrize(
