@@ -1,14 +1,15 @@
 """Draws docs/images/demo.svg: ``PYTHONPATH=.:layers/core python scripts/draw_demo.py``.
 
-It runs the demo and shows what it printed, in five scenes of four seconds. Who has switched motion
-off sees the last one.
+It runs the demo and shows a few lines of what it printed, in five scenes of four seconds. Of tables
+and commands some columns and options are left out. Who has switched motion off sees the last scene.
 """
 
 import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -16,47 +17,47 @@ ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "images" / "demo.svg"
 
 SCENE_SECONDS = 4
-MOST_LINES = 17
-_COLUMNS = 100
-_CHARACTER_WIDTH = 8.43
-_LINE_HEIGHT = 19
-_MARGIN = 18
-_TITLE = re.compile(r"[1-5]\. ")
+MOST_LINES = 11
+COLUMNS = 66
+
+_FONT_PIXELS = 18
+_CHARACTER_WIDTH = 10.84
+_LINE_HEIGHT = 27
+_MARGIN = 20
 
 _COLOURS = (
-    (_TITLE, "#ffffff"),
     (re.compile(r"\$ "), "#7fd7ff"),
     (re.compile(r".*(circuit breaker|exit code|are processed)"), "#ffd75f"),
-    (re.compile(r".*(is processed|is back$|the database is back)"), "#87d787"),
-    (re.compile(r".*(fails|fail again|came back|halted|bad )"), "#ff8787"),
-    (re.compile(r"│ (processed|failed, then|parked, then)"), "#87d787"),
+    (
+        re.compile(r".*(is processed|is back$|sent$|│ (processed|failed, then|parked, then))"),
+        "#87d787",
+    ),
+    (re.compile(r".*(fails|halted|bad$|it is parked)"), "#ff8787"),
 )
 _PLAIN = "#c6c8d1"
+_TITLE = "#ffffff"
+_TITLE_INDENT = "   "
+_DIM = "#8b8fa3"
 _TEXT = "The demo: messages fail, are grouped, a ramp halts, the bug is fixed, all go through"
 
-_FIRST = (
-    "the database is down",
+_EVENTS = (
     "message 1 arrives",
-    "message 1 is back, replay 1",
-    "the consumer deletes nothing",
+    "circuit breaker: the consumer deletes nothing",
     "the database is back",
-    "the consumer works again",
-    "and is processed",
+    "message 1 is back, replay 2",
     "it is parked",
     "are processed",
 )
 """Events of the first step, each shown once."""
 
-_SHOWN = {
-    2: r"\$ dlq groups| +group +count| +g-| {6}\S",
-    3: r"\$ | {6}.*--reason| +ramp of group| +g-\w+ +\d of| *[\d.]+ s  ",
-    4: r"\$ | {6}.*--reason| +ramp of group| +g-\w+ +\d of| *[\d.]+ s  ",
-    5: r"[┏┃┡│├└]|Failed again",
-}
-"""The beginnings of the lines that are shown of a step, from its last such command on."""
-
-
-_LAST_COMMANDS = {2: "groups", 3: "redrive", 4: "redrive"}
+_STEP = re.compile(r"[1-5]\. ")
+_TIME = re.compile(r" *[\d.]+ s  ")
+_GROUP = re.compile(r" +(?P<id>g-\w+) +(?P<count>\d+) .* leave +(?P<title>.*) ↳ (?P<difference>.*)")
+_RAMP = re.compile(
+    r" +(?P<id>g-\w+) +(?P<step>\d of \d) +(?P<sent>\d+) +(?P<failed>\d+) +\d+ +(?P<verdict>\w+)"
+)
+_RAMP_HEAD = "group          step    sent  failed again  verdict"
+_REASON = re.compile(r"\$ dlq redrive .*(?P<reason>--reason '[^']*')")
 
 
 def run_demo() -> list[str]:
@@ -68,73 +69,107 @@ def run_demo() -> list[str]:
 
 
 def scenes_of(lines: Sequence[str]) -> list[list[str]]:
-    """Return the lines of each step of the demo that its scene shows."""
+    """Return the title of each step of the demo, and the lines that its scene shows."""
     steps: list[list[str]] = []
-    for line in lines:
-        if _TITLE.match(line):
+    for line in _whole_lines(lines):
+        if _STEP.match(line):
             steps.append([])
         if steps:
-            steps[-1].append(line.rstrip())
+            steps[-1].append(line)
 
-    scenes = [_events(steps[0])]
-    for number, step in enumerate(steps[1:], start=2):
-        wanted = re.compile(_SHOWN[number])
-        end = _from_last(step, _LAST_COMMANDS.get(number))
-        scenes.append([step[0], *filter(wanted.match, end)][:MOST_LINES])
-    return scenes
-
-
-def _from_last(step: Sequence[str], command: str | None) -> list[str]:
-    """Return the last of these commands with its output; all but the title for None."""
-    if command is None:
-        return list(step[1:])
-    places = [place for place, line in enumerate(step) if line.startswith("$ ")]
-    begin = [place for place in places if step[place].startswith(f"$ dlq {command}")][-1]
-    ends = [place for place in places if place > begin]
-    return list(step[begin : ends[0] if ends else len(step)])
+    first, groups, halted, fixed, accounts = steps
+    return [
+        [first[0], *_events(first)],
+        [groups[0], "$ dlq groups", *_groups(groups)],
+        [halted[0], *_redrive(halted)],
+        [fixed[0], *_redrive(fixed)],
+        [accounts[0], *(line for line in accounts if line[:1] in "┏┃┡│├└")],
+    ]
 
 
-def _events(step: Sequence[str]) -> list[str]:
-    """Return the title, and the first event of each kind with the lines that it goes on in."""
-    shown = [step[0]]
-    missing = list(_FIRST)
-    is_shown = False
-    for line in step[1:]:
-        if line.startswith(" " * 9):
-            if is_shown:
-                shown.append(line)
+def _whole_lines(lines: Sequence[str]) -> Iterator[str]:
+    """Join what the demo has wrapped: such a line begins deeper than the one before."""
+    whole = ""
+    for line in lines:
+        goes_on = line.startswith("      ") and not _TIME.match(line)
+        if goes_on and whole:
+            whole = f"{whole.removesuffix(chr(92)).rstrip()} {line.strip()}"
             continue
-        kinds = [kind for kind in missing if kind in line]
-        is_shown = bool(kinds)
-        if is_shown:
-            missing.remove(kinds[0])
-            shown.append(line)
-    return shown
+        if whole:
+            yield whole
+        whole = line.rstrip()
+    if whole:
+        yield whole
+
+
+def _events(step: Sequence[str]) -> Iterator[str]:
+    missing = list(_EVENTS)
+    for line in step:
+        for event in missing:
+            if event in line and _TIME.match(line):
+                missing.remove(event)
+                yield line
+                break
+
+
+def _groups(step: Sequence[str]) -> Iterator[str]:
+    """Yield two lines for each group of the last list."""
+    groups: dict[str, re.Match[str]] = {}
+    for line in step:
+        if line.startswith("$ dlq groups"):
+            groups = {}
+        if match := _GROUP.match(line):
+            groups[match["id"]] = match
+
+    for group in groups.values():
+        yield f"{group['count']:>3}  {group['id']}  {group['title']}"
+        if not group["difference"].startswith("too few"):
+            yield f"     ↳ {group['difference']}"
+
+
+def _redrive(step: Sequence[str]) -> Iterator[str]:
+    """Yield the command that sends, what its ramp did, and the event that sums it up."""
+    for line in step:
+        command = _REASON.match(line)
+        ramp = _RAMP.match(line)
+        if command:
+            yield f"$ dlq redrive … {command['reason']} --execute"
+        elif line.lstrip().startswith("ramp of group"):
+            yield _RAMP_HEAD
+        elif ramp:
+            numbers = f"{ramp['step']}  {ramp['sent']:>6}  {ramp['failed']:>12}"
+            yield f"{ramp['id']}   {numbers}  {ramp['verdict']}"
+        elif _TIME.match(line) and ("exit code" in line or "takes orders" in line):
+            yield line
 
 
 def svg_of(scenes: Sequence[Sequence[str]]) -> str:
     """Return the picture."""
-    width = round(_COLUMNS * _CHARACTER_WIDTH) + 2 * _MARGIN
-    height = (MOST_LINES + 1) * _LINE_HEIGHT + 2 * _MARGIN
+    width = round(COLUMNS * _CHARACTER_WIDTH) + 2 * _MARGIN
+    height = MOST_LINES * _LINE_HEIGHT + 2 * _MARGIN
     seconds = SCENE_SECONDS * len(scenes)
     share = 100 / len(scenes)
 
     drawn: list[str] = []
-    for number, scene in enumerate(scenes):
-        texts: list[str] = []
-        for place, line in enumerate(scene):
-            y = _MARGIN + (place + 1) * _LINE_HEIGHT
-            place_and_colour = f'x="{_MARGIN}" y="{y}" fill="{_colour(line)}"'
-            texts.append(f"<text {place_and_colour}>{escape(line[:_COLUMNS])}</text>")
+    for number, (title, *lines) in enumerate(scenes):
+        head, _, rest = title.partition(": ")
+        head, *more = textwrap.wrap(head, COLUMNS - len(_TITLE_INDENT))
+        texts = [_text(0, head, _TITLE, "title")]
+        for part in filter(None, [*more, rest]):
+            texts.append(_text(len(texts), _TITLE_INDENT + part, _DIM))
+        shown = [row for line in lines for row in _rows(line)]
+        for place, (row, colour) in enumerate(shown[: MOST_LINES - len(texts)], start=len(texts)):
+            texts.append(_text(place, row, colour))
+
         last = " last" if number == len(scenes) - 1 else ""
         delay = f"animation-delay:{number * SCENE_SECONDS}s"
         drawn.append(f'<g class="scene{last}" style="{delay}">{"".join(texts)}</g>')
 
     style = (
-        "text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;"
-        "white-space:pre}"
+        f"text{{font:{_FONT_PIXELS}px ui-monospace,SFMono-Regular,Menlo,Consolas,"
+        "'DejaVu Sans Mono',monospace;white-space:pre}.title{font-weight:bold}"
         f".scene{{opacity:0;animation:show {seconds}s infinite}}"
-        f"@keyframes show{{0%,{share - 2:.0f}%{{opacity:1}}{share:.0f}%,100%{{opacity:0}}}}"
+        f"@keyframes show{{0%,{share - 1:.0f}%{{opacity:1}}{share:.0f}%,100%{{opacity:0}}}}"
         "@media (prefers-reduced-motion:reduce){.scene{animation:none}.last{opacity:1}}"
     )
     return (
@@ -142,6 +177,19 @@ def svg_of(scenes: Sequence[Sequence[str]]) -> str:
         f"<title>{_TEXT}</title><style>{style}</style>"
         f'<rect width="{width}" height="{height}" rx="8" fill="#1c1e26"/>{"".join(drawn)}</svg>\n'
     )
+
+
+def _rows(line: str) -> list[tuple[str, str]]:
+    """Return the rows that a line takes in the picture, each with its colour."""
+    indent = " " * 9 if _TIME.match(line) else " " * 5
+    rows = textwrap.wrap(line, COLUMNS, subsequent_indent=indent, break_on_hyphens=False)
+    return [(row, _colour(line)) for row in rows]
+
+
+def _text(place: int, row: str, colour: str, kind: str = "row") -> str:
+    """Return a row of a scene; *place* counts from 0."""
+    y = _MARGIN + (place + 1) * _LINE_HEIGHT - 8
+    return f'<text class="{kind}" x="{_MARGIN}" y="{y}" fill="{colour}">{escape(row)}</text>'
 
 
 def _colour(line: str) -> str:
