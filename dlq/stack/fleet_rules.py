@@ -376,13 +376,14 @@ def _receive_counts_are_enough(facts: DlqFacts) -> Iterator[StackFinding]:
 
 def _own_redrive_policy_is_a_net(facts: DlqFacts) -> Iterator[StackFinding]:
     dlq = facts.dlq
+    parked = _parked_queue_name(facts)
     target = QueueAddress.from_arn(dlq.redrive_target_arn) if dlq.redrive_target_arn else None
     if target is None and facts.fleet:
         yield risk(
             dlq.name,
             "has no redrive policy, so what can be neither replayed nor parked stays until it "
             "expires",
-            "set RedrivePolicy to the parked queue as deadLetterTargetArn, maxReceiveCount 1000",
+            f"set RedrivePolicy to {parked} as deadLetterTargetArn, maxReceiveCount 1000",
         )
     if target is None:
         return
@@ -401,8 +402,16 @@ def _own_redrive_policy_is_a_net(facts: DlqFacts) -> Iterator[StackFinding]:
             dlq.name,
             f"{moves} {target.name}, which is no parked queue of stack {facts.fleet.stack}, so "
             "that no drain finds it",
-            "let it lead to the parked queue, or remove it",
+            f"let it lead to {parked}, or remove it",
         )
+
+
+def _parked_queue_name(facts: DlqFacts) -> str:
+    """Return the parked queue of a DLQ's kind; what is missing, if the fleet has none."""
+    for queue in facts.fleet.parked_queues if facts.fleet else ():
+        if queue.is_fifo == facts.dlq.is_fifo:
+            return queue.name
+    return "a FIFO parked queue" if facts.dlq.is_fifo else "a parked queue"
 
 
 Rule = Callable[[DlqFacts], Iterator[StackFinding]]

@@ -279,7 +279,7 @@ def _redrive_policies_end_in_the_parked_queue(installation: Installation) -> Ite
     elif dlq.redrive_target_arn != parked.arn:
         yield broken(
             dlq.name,
-            f"its redrive policy leads to {dlq.redrive_target_arn}, not to the parked queue",
+            f"its redrive policy leads to {dlq.redrive_target_arn}, not to {parked.name}",
             f"set deadLetterTargetArn to {parked.arn}",
         )
     elif count < NET_MIN_RECEIVE_COUNT:
@@ -356,7 +356,7 @@ def _retention_is_enough(installation: Installation) -> Iterator[StackFinding]:
             consequence = "expires on arrival"
         fault = (
             f"keeps messages for {_days(dlq)} and {main.name} for {_days(main)}: a dead "
-            f"letter that waited long in main {consequence}"
+            f"letter that waited long in {main.name} {consequence}"
         )
         if dlq.retention_seconds >= MAX_RETENTION_SECONDS:
             yield risk(dlq.name, fault, f"lower the retention of {main.name}")

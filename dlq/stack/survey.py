@@ -82,6 +82,7 @@ def survey(session: "Session", stack: StackValues) -> Installation:
             unjudged[queue.name] = ask(breaker, _why_unjudged, client, table, queue.name) or ""
 
     function = stack.function_arn
+    readers = f"other consumers of {dlq.name} and {parked.name}"
     return Installation(
         **shared,
         settings=settings,
@@ -90,9 +91,9 @@ def survey(session: "Session", stack: StackValues) -> Installation:
         dlq=dlq,
         parked=parked,
         other_main=tuple(main_queues[1:]),
-        other_readers=ask("other consumers", _other_readers, client, function, dlq, parked) or (),
-        consumers=ask("the main queue's consumers", _consumers, client, main) or {},
-        dlq_source_arns=ask("the DLQ's sources", _sources, client, dlq),
+        other_readers=ask(readers, _other_readers, client, function, dlq, parked) or (),
+        consumers=ask(f"consumers of {main.name}", _consumers, client, main) or {},
+        dlq_source_arns=ask(f"sources of {dlq.name}", _sources, client, dlq),
         unjudged=unjudged,
         main_retention_seconds=stack.main_retention_seconds,
         unknown=tuple(questions.unknown),
