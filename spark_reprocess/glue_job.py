@@ -26,7 +26,8 @@ from typing import TextIO
 
 from dlq.archive.storage.files import open_folder
 from dlq.aws.actor import JOB_RUN_ID
-from dlq.cli.verb import INTERRUPTED, STACK
+from dlq.cli.suggested import typed_values
+from dlq.cli.verb import INTERRUPTED, PLACE_WORDS, STACK, TYPED
 from dlq.errors import ArchiveError
 from dlq.progress import repeating
 from dlq.stack.glue_runs import (
@@ -60,15 +61,22 @@ def run(arguments: Sequence[str], main: Callable[[Sequence[str]], int]) -> None:
             on success: Glue takes any SystemExit for a failure.
     """
     command = command_of(arguments)
+    given = dict(pairwise(arguments))
+    STACK.set(given.get("--stack"))
     if command[:1] == [STORED]:
-        command = take_command(*command[1:3])
+        stored = take_command(*command[1:3])
+        command = list(stored.words)
+        TYPED.set(stored.typed)
+        PLACE_WORDS.set(stored.place)
+    elif STACK.get():
+        # The places of a schedule are those of its stack.
+        _, others = typed_values(command[1:])
+        TYPED.set((*command[:1], *others))
 
     if command[:1] == ["redrive"]:
         # The result and Glue's log would keep previews of edits, and no erase reaches them.
         command.append("--no-samples")
 
-    given = dict(pairwise(arguments))
-    STACK.set(given.get("--stack"))
     if command[:1] in (["redrive"], ["run"]) and TIMEOUT in given:
         seconds = 60 * float(given[TIMEOUT])
         budget = seconds - max(_LEAST_MARGIN_SECONDS, seconds * _MARGIN_SHARE)

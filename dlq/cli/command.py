@@ -24,6 +24,7 @@ from dlq.cli.verb import (
     STACK,
     STACK_FILE,
     STACK_VARIABLE,
+    TYPED,
     Section,
     Verb,
     VerbEntry,
@@ -137,7 +138,7 @@ def _run(words: list[str], make_session: "Callable[[], Session]") -> int:
             _overview().parse_args(words)
         return BAD_INPUT
 
-    place, _ = _place_parser().parse_known_args(rest)
+    place, typed = _place_parser().parse_known_args(rest)
     is_list = _is_list(place.region) or _is_list(place.profile)
     # The chosen stack is in one place.
     if place.stack is None and not is_list and _takes_chosen_stack(name, rest):
@@ -151,6 +152,7 @@ def _run(words: list[str], make_session: "Callable[[], Session]") -> int:
         STACK.set(place.stack or None)
         STACK_FILE.set(place.file)
         PLACE_WORDS.set(_words_of_place(place))
+        TYPED.set((name, *typed))
         if lists_stacks:
             return _list_stacks(rest, place, make_session)
         with _environment(place.region, place.profile):

@@ -3,6 +3,7 @@
 The run reads its command in the archive, and writes its answer there; see ``glue_job``.
 """
 
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -14,13 +15,15 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from dlq.archive.storage.files import Archive, open_folder
 from dlq.cli.running import VERBS
+from dlq.cli.suggested import OTHER_WORDS, typed_values
 from dlq.cli.terminal import print_error, print_line, print_notice, repeat_errors
-from dlq.cli.verb import CHECK_FAILED, progress_here
+from dlq.cli.verb import CHECK_FAILED, PLACE_WORDS, TYPED, option, progress_here
 from dlq.errors import ArchiveError, BusyError, InputError, JobError
 from dlq.figures import duration
 from dlq.plan.plan_reading import ID
 from dlq.stack.glue_runs import (
     OPTION,
+    StoredCommand,
     argument_of,
     command_of,
     read_result,
@@ -59,12 +62,12 @@ def run_on_glue(
     if why := VERBS[verb].not_on_glue:
         raise InputError(f"{verb} does not run on AWS Glue: {why}")
 
-    for option in _FILES:
-        value = str(values.get(option) or "s3://")
+    for name in _FILES:
+        value = str(values.get(name) or "s3://")
         is_local = not value.startswith(("s3://", "s3a://"))
-        if is_local and not (option == "plan" and ID.fullmatch(value)):
+        if is_local and not (name == "plan" and ID.fullmatch(value)):
             raise InputError(
-                f"--{option} {value}: is on this machine, where the run cannot read it; give an "
+                f"--{name} {value}: is on this machine, where the run cannot read it; give an "
                 "address on S3, or for a plan the id of its report"
             )
 
@@ -98,7 +101,17 @@ def run_job(
         InputError: a call of Glue failed. If a run did start at the first one, it finds no command,
             and ends.
     """
-    command_id = store_command(archive, words)
+    values, others = typed_values(TYPED.get()[1:])
+    typed_places: list[str] = []
+    for name, given in values.items():
+        for value in given:
+            typed_places += option(name, value)
+    command = StoredCommand(
+        words=tuple(words),
+        typed=(words[0], *typed_places, OTHER_WORDS),
+        place=PLACE_WORDS.get(),
+    )
+    command_id = store_command(archive, command)
     run_id = _start(client, job, archive, command_id)
     print_notice(f"job {job}, run {run_id} is started; Ctrl-C stops it")
 
@@ -130,8 +143,9 @@ def run_job(
         return CHECK_FAILED
 
     repeat_errors(result.errors.splitlines())
+    other_words = "".join(f" {shlex.quote(word)}" for word in others)
     for line in result.answer.splitlines():
-        print_line(line)
+        print_line(line.replace(f" {OTHER_WORDS}", other_words))
     return result.exit_code
 
 

@@ -19,7 +19,18 @@ from importlib import import_module
 from typing import Any, NoReturn, Self
 
 from dlq.cli.terminal import AS_JSON, errors_as_json, errors_in_answer, print_error
-from dlq.cli.verb import BAD_INPUT, ENGINE, INTERRUPTED, RARE, SPARK, Section, Verb, VerbEntry, job
+from dlq.cli.verb import (
+    BAD_INPUT,
+    ENGINE,
+    INTERRUPTED,
+    RARE,
+    SPARK,
+    TYPED,
+    Section,
+    Verb,
+    VerbEntry,
+    job,
+)
 from dlq.errors import JobError
 
 PACKAGE = "dlq.cli.verbs"
@@ -113,7 +124,12 @@ def main(argv: Sequence[str]) -> int:
     A Spark session that is started here stays for the next call.
     """
     words = list(argv)
-    return exit_code_of(lambda: replace(parse(words), engine=SPARK).run(), words)
+    # On AWS Glue it is known what a person typed.
+    typed = TYPED.set(TYPED.get() or tuple(words))
+    try:
+        return exit_code_of(lambda: replace(parse(words), engine=SPARK).run(), words)
+    finally:
+        TYPED.reset(typed)
 
 
 def exit_code_of(call: Callable[[], int], words: Sequence[str] = ()) -> int:

@@ -31,6 +31,9 @@ package index, so whoever registers its name there would own every machine that 
 STACK: ContextVar[str | None] = ContextVar("stack", default=None)
 """The stack whose values the command was given, for the commands that an answer suggests."""
 
+TYPED: ContextVar[tuple[str, ...]] = ContextVar("typed", default=())
+"""The command as its user typed it, from the verb on, without stack, Region and profile."""
+
 STACK_FILE: ContextVar[str | None] = ContextVar("stack_file", default=None)
 """The file of ``dlq use`` that named the stack; None where something else did."""
 
@@ -128,16 +131,6 @@ def job() -> ModuleType:
     This is the one place where Spark is reached. ModuleNotFoundError where it is not installed.
     """
     return import_module("spark_reprocess.command_line")
-
-
-def suggested_command(verb: str, archive: str, *words: str) -> str:
-    """Format a command for the reader to copy, quoted for a shell.
-
-    The *archive* is left out where a stack of ``--stack`` says where it is.
-    """
-    stack = STACK.get()
-    place = ["--stack", stack] if stack else ["--archive", archive]
-    return shlex.join([PROGRAM, verb, *place, *PLACE_WORDS.get(), *words])
 
 
 def option(name: str, value: str) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from dlq.archive.storage.files import Archive
-from dlq.cli.running import load
+from dlq.cli.suggested import option_words
 from dlq.cli.verb import PROGRAM
 from dlq.console.fleet_reading import FleetReading
 from dlq.console.jobs import Jobs
@@ -29,7 +29,6 @@ from dlq.errors import JobError
 from dlq.explain.signature.mask import Masks, compile_masks
 from dlq.report import page as report_page
 from dlq.report.views import quoted
-from dlq.stack.outputs import stack_options
 from dlq_replay.aws.tagged_queues import TAG_KEY
 
 _PACKAGES = (files("dlq.console"), report_page.REPORT)
@@ -70,6 +69,8 @@ class Console:
             ``queue-tag``, ``fifo-parked-queue-url`` and ``sweep-rule``.
         given: the options that the user gave, and ``archive`` likewise: commands with ``--stack``
             need them, too.
+        place: the options for Region and profile; without a stack also that for none, where the
+            environment names one.
         mask_words: the ``--mask`` options that the user gave, for commands that show messages.
         masks: hide texts on every page.
         on_glue: whether jobs run on the stack's AWS Glue job.
@@ -83,6 +84,7 @@ class Console:
     stack: str | None = None
     values: Mapping[str, str] = field(default_factory=dict)
     given: Mapping[str, str] = field(default_factory=dict)
+    place: tuple[str, ...] = ()
     mask_words: tuple[str, ...] = ()
     masks: Masks = field(default_factory=lambda: compile_masks(()))
     is_unmasked: bool = False
@@ -117,21 +119,12 @@ class Console:
 
         It gets the queues and the table that its verb takes, unless the stack gives them.
         """
-        if self.stack:
-            command = [PROGRAM, verb, "--stack", self.stack]
-            values = self.given
-        else:
-            command = [PROGRAM, verb]
-            values = {**self.values, "archive": self.archive.root}
-
-        for option, is_repeated in stack_options(load(verb)).items():
-            names = [option.removeprefix("--")]
-            if is_repeated:
-                names.append(f"fifo-{names[0]}")
-            for name in names:
-                if name in values:
-                    command += [option, values[name]]
-        return [*command, *words]
+        values = self.given if self.stack else {**self.values, "archive": self.archive.root}
+        options: dict[str, list[str]] = {}
+        for name, value in values.items():
+            options.setdefault(f"--{name.removeprefix('fifo-')}", []).append(value)
+        stack = ("--stack", self.stack) if self.stack else ()
+        return [PROGRAM, verb, *stack, *self.place, *option_words(verb, options), *words]
 
     def command(self, verb: str, *words: str) -> str:
         """Format a command for the reader to copy, quoted for a shell."""

@@ -65,6 +65,7 @@ class GroupsOfReport:
     unreadable: Sequence[str]
     open_runs: Sequence[str]
     queues: Mapping[str, QueueFinding]
+    stack: str = ""
 
     def of_queue(self, queue: str) -> "GroupsOfReport":
         """Return this report with the groups of one source queue, or of ``NO_QUEUE``.
@@ -123,6 +124,7 @@ def read_groups(
         unreadable=memory.unreadable,
         open_runs=open_run_notes(archive),
         queues=findings.queues if findings else {},
+        stack=(findings.stack or "") if findings else "",
     )
 
 

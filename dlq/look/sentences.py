@@ -9,6 +9,9 @@ from dlq.look.look import Received
 from dlq.look.queue_facts import LEAST_RECEIVES, RECENT_MINUTES, QueueFacts, target_name
 from dlq.look.receiver import HIDDEN_SECONDS, MOST_BYTES, RECEIVE_SECONDS, RECEIVES_LEFT, End
 
+FOLDER = "./dead-letters"
+"""The archive of the commands that follow, where there is none."""
+
 _NAMED = 10
 """Messages that are named one by one, at most."""
 
@@ -143,11 +146,13 @@ def next_steps(
     received: Received,
     findings: Findings,
     place_words: Sequence[str] = (),
+    stack_words: Sequence[str] = (),
 ) -> Iterator[str]:
     """Yield the commands that put the messages back; SQS's own where that is enough.
 
     It is enough where all failed in the same way, and where nothing is hidden: SQS moves only what
-    is visible. *place_words* are the options for Region and profile that the look was given.
+    is visible. *place_words* are the options for Region and profile that the look was given,
+    *stack_words* those that keep its stack away, whose queues are others.
     """
     queue = facts.queue
     rows = in_rows(findings.groups, findings.similar)
@@ -160,7 +165,7 @@ def next_steps(
     else:
         yield "next: archive them, then put back group by group, with a record:"
 
-    archive = ["--archive", "./dead-letters", *place_words]
+    archive = ["--archive", FOLDER, *stack_words, *place_words]
     destination = ["--to-queue-url", "URL"]
     if facts.sources:
         destination = ["--main-queue-url", facts.sources[0]]

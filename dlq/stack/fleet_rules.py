@@ -22,6 +22,7 @@ from dlq.stack.rules import (
     findings,
     not_checked,
     receive_count_is_enough,
+    resume_command,
     risk,
 )
 from dlq_replay.aws.tagged_queues import TAG_KEY
@@ -49,6 +50,7 @@ class Fleet:
     """A fleet's stack.
 
     Attributes:
+        place: the options that name the stack and its Region, for the commands of fixes.
         tag: the value of its members' tag.
         functions: the ARNs of its functions.
         parked_queues: where they park.
@@ -57,6 +59,7 @@ class Fleet:
     """
 
     stack: str
+    place: tuple[str, ...]
     tag: str
     functions: tuple[str, ...]
     parked_queues: tuple[QueueAddress, ...]
@@ -247,7 +250,7 @@ def _fleet_findings(account: AccountFacts) -> Iterator[StackFinding]:
         yield risk(
             fleet.stack,
             f"replay is paused: {fleet.sweep.name} is {fleet.sweep.state}",
-            f"dlq resume --stack {fleet.stack}",
+            resume_command(fleet.place),
         )
 
 

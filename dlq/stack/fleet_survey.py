@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dlq.aws.clients import CONCURRENT_CALLS, DescribedQueue
+from dlq.cli.verb import PLACE_WORDS
 from dlq.figures import counted
 from dlq.stack.fleet_rules import AccountFacts, DlqFacts, Fleet, KeyFacts
 from dlq.stack.outputs import StackValues, aws_errors, clients_of, read_stacks
@@ -174,6 +175,7 @@ def _fleet_of(
     parked_urls = filter(None, (stack.parked_queue_url, stack.fifo_parked_queue_url))
     return Fleet(
         stack=stack.stack,
+        place=("--stack", stack.stack, *PLACE_WORDS.get()),
         tag=tag,
         functions=tuple(functions),
         parked_queues=tuple(map(QueueAddress.from_url, parked_urls)),

@@ -12,7 +12,7 @@ import json
 import secrets
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from itertools import pairwise
 
@@ -40,13 +40,28 @@ def command_of(arguments: Sequence[str]) -> list[str]:
         raise SystemExit(f"{OPTION} {text}: {error}") from error
 
 
-def store_command(archive: Archive, words: Sequence[str]) -> str:
+@dataclass(frozen=True, slots=True)
+class StoredCommand:
+    """A command for one run.
+
+    Attributes:
+        words: the verb and its arguments.
+        typed: what a person typed, for the commands that the answer suggests; see ``verb.TYPED``.
+        place: the options for Region and profile of that person, likewise.
+    """
+
+    words: tuple[str, ...]
+    typed: tuple[str, ...] = ()
+    place: tuple[str, ...] = ()
+
+
+def store_command(archive: Archive, command: StoredCommand) -> str:
     """Write a command for one run durably; return its id, which nobody can guess or forge.
 
     The id is the digest of the file. So a user who may write files, but not start runs, cannot
     replace it.
     """
-    content = json.dumps({"words": list(words), "mark": secrets.token_hex(16)}).encode()
+    content = json.dumps({**asdict(command), "mark": secrets.token_hex(16)}).encode()
     command_id = sha256(content).hexdigest()
     archive.create(_path_of(command_id), content)
     return command_id
@@ -62,7 +77,7 @@ def remove_command(archive: Archive, command_id: str) -> None:
     archive.remove(_path_of(command_id))
 
 
-def take_command(root: str, command_id: str) -> list[str]:
+def take_command(root: str, command_id: str) -> StoredCommand:
     """Read a stored command, and remove it; exit if it is gone, or somebody changed it.
 
     Raises:
@@ -76,7 +91,8 @@ def take_command(root: str, command_id: str) -> list[str]:
             "run; nothing was done, give the dlq command again"
         )
     remove_command(archive, command_id)
-    return list(map(str, json.loads(content)["words"]))
+    fields = json.loads(content)
+    return StoredCommand(tuple(fields["words"]), tuple(fields["typed"]), tuple(fields["place"]))
 
 
 def _path_of(command_id: str) -> str:

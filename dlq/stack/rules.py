@@ -6,6 +6,7 @@ Sources of the limits: SQSDeveloperGuide ("Using dead-letter queues in Amazon SQ
 message quotas"), LambdaDeveloperGuide ("Using Lambda with Amazon SQS").
 """
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -14,6 +15,7 @@ from itertools import chain
 from typing import TypeVar
 
 from dlq.aws.clients import DescribedQueue
+from dlq.cli.verb import PROGRAM
 from dlq_replay.settings import FleetSettings, ReplaySettings
 from dlq_replay.wire.addresses import QueueAddress
 
@@ -77,6 +79,7 @@ class StackFacts:
     """The facts of every stack, of its function above all.
 
     Attributes:
+        place: the options that name the stack and its Region, for the commands of fixes.
         account: the number of the function's account; empty where it is not known.
         triggers: what feeds the function.
         knows_triggers: whether ``triggers`` are all.
@@ -92,6 +95,7 @@ class StackFacts:
 
     function_name: str
     settings: ReplaySettings | FleetSettings
+    place: tuple[str, ...] = ()
     account: str = ""
     triggers: tuple[TriggerFacts, ...] = ()
     knows_triggers: bool = True
@@ -252,6 +256,11 @@ def _main_queues_fail_to_the_dlq(installation: Installation) -> Iterator[StackFi
             )
         else:
             yield from receive_count_is_enough(queue)
+
+
+def resume_command(place: Iterable[str]) -> str:
+    """Format the command that turns the triggers of a stack on."""
+    return shlex.join([PROGRAM, "resume", *place])
 
 
 def receive_count_is_enough(main: DescribedQueue) -> Iterator[StackFinding]:
@@ -444,7 +453,7 @@ def _replay_is_on(facts: StackFacts) -> Iterator[StackFinding]:
     states = [f"{trigger.name} is {trigger.state}" for trigger in triggers]
     if states:
         fault = f"replay is paused: {', '.join(states)}"
-        fix = "dlq resume --stack NAME"
+        fix = resume_command(facts.place)
     else:
         fault = "has no event source mapping and no pipe: nothing is replayed"
         fix = "deploy the stack again"

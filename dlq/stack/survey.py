@@ -10,6 +10,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 
 from dlq.aws.clients import DescribedQueue
+from dlq.cli.verb import PLACE_WORDS
 from dlq.errors import InputError
 from dlq.stack.outputs import StackValues, aws_errors, clients_of
 from dlq.stack.rules import FleetInstallation, Installation, TriggerFacts
@@ -176,6 +177,7 @@ def _shared_facts(
 
     return {
         "function_name": configuration["FunctionName"],
+        "place": ("--stack", stack.stack, *PLACE_WORDS.get()),
         "account": function.split(":")[4],
         "triggers": (*(mappings or ()), *own_pipes),
         "knows_triggers": mappings is not None and pipes is not None,

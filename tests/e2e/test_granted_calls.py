@@ -38,7 +38,13 @@ from dlq.cli.verbs.mcp import Tools
 from dlq.redrive.ramping.readings import ReturnsProbe
 from dlq.redrive.redrive import gone_objects
 from dlq.redrive.request import RedriveRequest
-from dlq.stack.glue_runs import argument_of, command_of, request_stop, store_command
+from dlq.stack.glue_runs import (
+    StoredCommand,
+    argument_of,
+    command_of,
+    request_stop,
+    store_command,
+)
 from dlq.stack.outputs import stack_options
 from dlq_replay.aws import wiring
 from dlq_replay.aws.breaker_table import read_deletions
@@ -481,7 +487,7 @@ def test_removing_what_is_decided(aws: RecordedAws) -> None:
         write_messages(archive, f"20260101T00000{second}Z-aaaaaa", 0, brought)
     decided = {row["message_id"]: Disposition.SENT for row in rows[1:]}
     settle(archive, "p-1", decided, seconds=long_ago.timestamp())
-    store_command(archive, ["status"])
+    store_command(archive, StoredCommand(("status",)))
     aws.calls.clear()
 
     words = [argument for pair in arguments.items() for argument in pair]
@@ -588,7 +594,8 @@ def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> Non
     create_failure_table(boto3.client("dynamodb"), "FailureTable")
     boto3.client("logs").create_log_group(logGroupName="/shop/orders")
     archive = open_archive(f"s3://{BUCKET}/archive", creates=True)
-    stored = store_command(archive, command_of(["--command-line", arguments["--command-line"]]))
+    words = command_of(["--command-line", arguments["--command-line"]])
+    stored = store_command(archive, StoredCommand(tuple(words)))
     aws.calls.clear()
     log = tmp_path / "log"
     log.mkdir()

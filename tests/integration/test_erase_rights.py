@@ -19,7 +19,7 @@ from dlq.archive.storage.files import open_archive
 from dlq.aws.clients import aws_client
 from dlq.cli.command import main
 from dlq.local_engine import LocalEngine
-from dlq.stack.glue_runs import store_command
+from dlq.stack.glue_runs import StoredCommand, store_command
 from dlq_replay.wire.message import Message
 from tests.contract.permissions import Call, is_allowed
 from tests.contract.template import as_list
@@ -96,7 +96,7 @@ def erased() -> Erased:
                 == 0
             )
         expired = list(aws.calls)
-        store_command(archive, ["collect", "--where", "body LIKE 'Jane%'"])
+        store_command(archive, StoredCommand(("collect", "--where", "body LIKE 'Jane%'")))
         before = []
         for stored in s3.list_objects_v2(Bucket=bucket)["Contents"]:
             answer = s3.get_object(Bucket=bucket, Key=stored["Key"])

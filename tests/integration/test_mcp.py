@@ -165,7 +165,8 @@ def test_a_proposal_is_a_note_that_lifts_no_halt_and_keeps_that_of_a_person(
     assert read_memory(archive).halted == {group["group_id"]: "3 of 6 failed"}
     assert plan.read_bytes() == before
     # A person's command; without --execute it is a dry run.
-    command = f"dlq redrive --archive {archive.root} --group {group['group_id']}"
+    place = f"--archive {archive.root} --main-queue-url URL"
+    command = f"dlq redrive {place} --group {group['group_id']}"
     assert answers["proposed"]["for_the_person"] == command
 
 

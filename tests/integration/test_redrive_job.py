@@ -1,6 +1,7 @@
 """``redrive`` against an SQS server over HTTP."""
 
 import json
+import shlex
 import time
 from collections import Counter
 from dataclasses import replace
@@ -99,7 +100,8 @@ def test_one_group_of_the_newest_report_is_redriven_whatever_its_action(
     assert sent in of_chosen
     assert chosen in dry_run
     assert other not in dry_run
-    assert f"to do it, add --plan {plan.plan_id} --execute" in dry_run
+    suggested = shlex.join(["dlq", *command, "--group", chosen, "--plan", plan.plan_id])
+    assert f"to do it: {suggested} --execute --reason WHY\n" in dry_run
     assert main([*command, "--plan", f"{archive.root}/x.yaml"]) == 2
     assert f"--plan {archive.root}/x.yaml: No such file" in capsys.readouterr().err
     assert main([*command, "--group", "g-none"]) == 2

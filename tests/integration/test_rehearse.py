@@ -122,13 +122,15 @@ def test_new_copies_come_in_order_verdicts_are_counted_and_a_failure_is_exit_cod
 
     assert rehearse(archive, "--endpoint", function.url) == 3
 
+    [group] = plan_of(archive).groups
     lines = [re.sub(" {2,}", "|", line.rstrip()) for line in capsys.readouterr().out.splitlines()]
+    repeated = f"--archive {archive.root} --function orders --endpoint {function.url}"
     assert lines == [
         "verdict|messages|why|for example",
         "fail|1|KeyError: 'vat' of ***|m-001",
         "pass|3|m-000",
         "4 of 4 messages rehearsed: 3 passed, 1 failed",
-        "next, once it is fixed: the same command again",
+        f"next, once it is fixed: dlq rehearse {group.group_id} {repeated}",
     ]
     assert set(function.paths) == {"/2015-03-31/functions/orders/invocations"}
     assert [body["id"] for body in function.bodies()] == [0, 1, 2, 3]

@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +22,7 @@ from dlq.archive.storage.local import LocalArchive
 from dlq.aws.clients import aws_client, aws_session, sqs_client
 from dlq.cli.command import main
 from dlq.cli.on_glue import STOP_SECONDS, run_job
+from dlq.cli.suggested import execution_command, suggested_command
 from dlq.cli.verbs.console import VERB as CONSOLE
 from dlq.cli.verbs.console import console_of
 from dlq.cli.verbs.trigger import ResumedQueue, pause, resume
@@ -294,16 +296,23 @@ def test_a_fleet_has_a_tag_in_place_of_queues_of_its_own(capsys: Capture) -> Non
     assert (listed["queue_tag"], listed["main_queue_url"]) == (QUEUE_TAG, None)
 
 
-def test_the_environment_names_the_archive_of_a_stack_without_one(
-    endpoint: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def make_stack_without_a_job() -> str:
+    """Make a second stack of the same queues, which has no archive; return its name."""
     make_stack(
         "no-job",
         ReplayFunctionArn="arn:f",
-        MainQueueUrl="https://q/1/m",
-        DeadLetterQueueArn=arn("d"),
-        ParkedQueueArn=arn("p"),
+        MainQueueUrl=of_queue("main"),
+        DeadLetterQueueArn=arn("dlq"),
+        ParkedQueueArn=arn("parked"),
     )
+    return "no-job"
+
+
+@pytest.mark.usefixtures("stack")
+def test_the_environment_names_the_archive_of_a_stack_without_one(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_stack_without_a_job()
     monkeypatch.setenv("DLQ_ARCHIVE", str(tmp_path))
 
     assert run("groups", "--stack", "no-job") == 2
@@ -353,7 +362,7 @@ class Glue:
         self.arguments.append(request["Arguments"])
         words = [argument for pair in request["Arguments"].items() for argument in pair]
         try:
-            run_on_glue([*words, "--JOB_RUN_ID", "jr_1"], self.main)
+            run_on_glue([*words, "--stack", STACK, "--JOB_RUN_ID", "jr_1"], self.main)
             self._state = "SUCCEEDED"
         except SystemExit:
             self._state = "FAILED"
@@ -406,6 +415,47 @@ def test_a_verb_on_glue_answers_with_its_own_words_and_exit_code(
     # One is the stack's; a run adds the other to each redrive.
     assert command.count("--no-samples") == 2
     assert not {"--stack", "--on-glue", "--region"} & set(command)
+
+
+def test_a_run_on_glue_suggests_commands_for_who_typed_it_and_keeps_no_condition(
+    stack: str, capfd: Capture
+) -> None:
+    archive = "s3://dead-letters/archive"
+    client("s3").create_bucket(Bucket="dead-letters")
+
+    def job(_: Sequence[str]) -> int:
+        sys.stdout.write(f"next: {suggested_command('groups', archive)}\n")
+        sys.stdout.write(f"to do it: {execution_command(needs_reason=True)}\n")
+        return 0
+
+    words = ("redrive", "--stack", stack, "--region", "us-east-1", "--where", "body LIKE '%anna%'")
+    assert run_answering(Glue(job).answers(), *words, "--on-glue") == 0
+
+    of_run, answer = capfd.readouterr().out.split("next: ")[1:]
+    groups = f"dlq groups --stack {stack} --region us-east-1\n"
+    redrive = (
+        f"to do it: dlq redrive --stack {stack} --region us-east-1 {{}} --execute --reason WHY\n"
+    )
+    # Glue keeps the log of the run, and no erase reaches it.
+    assert of_run == groups + redrive.format("OPTIONS...")
+    assert answer == groups + redrive.format(shlex.join([*words[5:], "--on-glue"]))
+
+
+@pytest.mark.parametrize("has_archive", [True, False])
+def test_what_a_look_at_the_parked_queue_of_a_stack_proposes_is_of_the_stack(
+    stack: str, capsys: Capture, *, has_archive: bool
+) -> None:
+    if not has_archive:
+        stack = make_stack_without_a_job()
+    client("sqs").send_message(QueueUrl=of_queue("parked"), MessageBody="{}")
+
+    assert run("look", "--stack", stack) == 0
+
+    place = f"--stack {stack} --region {REGION}"
+    place += "" if has_archive else " --archive ./dead-letters"
+    *_, collect, redrive = capsys.readouterr().out.splitlines()
+    assert collect == f"  dlq collect {place}"
+    assert redrive == f"  dlq redrive {place} --group GROUP"
 
 
 @pytest.mark.usefixtures("endpoint")

@@ -10,6 +10,7 @@ from dlq.archive.messages.message_index import REPORTS
 from dlq.archive.storage.files import Archive, open_archive, open_folder
 from dlq.aws.clients import find_queue, queue_counts, require_queue, sqs_client
 from dlq.cli.arguments import add_parked_queues, add_shared, since, whole_number
+from dlq.cli.suggested import suggested_command
 from dlq.cli.terminal import print_answer, print_error, print_line, print_table
 from dlq.cli.verb import (
     BAD_INPUT,
@@ -17,7 +18,6 @@ from dlq.cli.verb import (
     STACK,
     Verb,
     progress_here,
-    suggested_command,
 )
 from dlq.errors import InputError
 from dlq.explain.findings import (

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 from dlq.aws.actor import actor
 from dlq.cli.arguments import add_shared, whole_number
 from dlq.cli.running import ARCHIVE_VARIABLE, default_archive
+from dlq.cli.suggested import place_words
 from dlq.cli.terminal import print_line, while_it_is_read
-from dlq.cli.verb import DONE, Verb, option
+from dlq.cli.verb import DONE, PLACE_WORDS, Verb, option
 from dlq.errors import InputError
 from dlq.stack.outputs import read_stack
 
@@ -188,6 +189,7 @@ def console_of(options: argparse.Namespace) -> "Console":
         stack=options.stack,
         values=values,
         given=given,
+        place=PLACE_WORDS.get() if options.stack else place_words(),
         mask_words=tuple(mask_words),
         masks=masks,
         is_unmasked=options.is_unmasked,

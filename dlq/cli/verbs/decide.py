@@ -9,8 +9,9 @@ from dlq.archive.group_records import add_statement, read_memory
 from dlq.archive.storage.files import Archive, open_archive
 from dlq.aws.actor import actor
 from dlq.cli.arguments import add_shared
+from dlq.cli.suggested import suggested_command
 from dlq.cli.terminal import print_answer, print_line
-from dlq.cli.verb import DONE, Verb, suggested_command
+from dlq.cli.verb import DONE, Verb
 from dlq.errors import BusyError, InputError
 from dlq.explain.triage import Statement, is_group_id, note_of
 from dlq.figures import second

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from dlq.cli.suggested import suggested_command
 from dlq.cli.terminal import AS_JSON, print_answer, print_line, print_parts
 from dlq.cli.verb import CHECK_FAILED, DONE, Verb
 from dlq.cli.verbs import require_yes
@@ -134,7 +135,8 @@ def _print(facts: Installation | FleetInstallation, findings: Sequence[StackFind
         f"{counts[Severity.UNKNOWN]} could not be checked"
     )
     if isinstance(facts, FleetInstallation):
-        print_line("next: dlq doctor --all, for its members and what could join")
+        print_line("next, for its members and what could join:")
+        print_line(f"  {suggested_command('doctor', '', '--all')}")
 
 
 VERB = Verb(

@@ -7,6 +7,7 @@ from dlq.archive.messages.dead_letter_schema import READ_COLUMNS
 from dlq.archive.messages.message_store import require_drains
 from dlq.archive.storage.files import open_archive
 from dlq.cli.arguments import add_shared, positive_number, whole_number
+from dlq.cli.suggested import execution_command
 from dlq.cli.terminal import print_answer, print_line, print_table
 from dlq.cli.verb import DONE, Verb, progress_here, with_archive
 from dlq.erase.erase import FEWEST_DAYS, EraseRequest, EraseSummary, erase
@@ -24,7 +25,7 @@ A dry run unless --execute is given. If an erase is killed, the next one complet
 versioned bucket every version is erased. docs/erase.md has the rights that this needs, and what an
 erase does not reach."""
 
-_IS_KEPT = "; neither the reason nor the ids should identify a person: both are kept"
+_IS_KEPT = "; neither the reason of an erase nor the ids should identify a person: both are kept"
 _NOT_REACHED = (
     "not reached: copies that are still in a queue (drain and erase again), copies that lost their "
     "context (find them with --where), and what docs/erase.md names"
@@ -125,8 +126,10 @@ def _print_result(summary: EraseSummary, request: EraseRequest) -> None:
     if summary.is_empty:
         print_line("nothing to erase")
     elif not request.execute:
-        reason = "" if request.is_by_age else f" --reason 'why'{_IS_KEPT}"
-        print_line(f"dry run: nothing was erased. To do it, add --execute{reason}")
+        needs_reason = not (request.is_by_age or request.reason)
+        note = _IS_KEPT if needs_reason else ""
+        print_line(f"dry run: nothing was erased{note}")
+        print_line(f"to do it: {execution_command(needs_reason=needs_reason)}")
     else:
         erase_id = f", {summary.erase_id}" if summary.erase_id else ""
         print_line(f"erased {summary.rows:,} rows{erase_id}")

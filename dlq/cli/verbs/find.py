@@ -1,7 +1,6 @@
 """``find``: where a value is, and what happened to its messages."""
 
 import argparse
-import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -12,8 +11,9 @@ from dlq.archive.storage.files import open_archive
 from dlq.aws.clients import find_queue
 from dlq.cli.arguments import add_shared, whole_number
 from dlq.cli.running import ARCHIVE_VARIABLE, default_archive
+from dlq.cli.suggested import suggested_command
 from dlq.cli.terminal import AS_JSON, print_answer, print_fields, print_line, print_parts
-from dlq.cli.verb import DONE, PLACE_WORDS, PROGRAM, Verb, progress_here, suggested_command
+from dlq.cli.verb import DONE, Verb, progress_here
 from dlq.errors import InputError
 from dlq.explain.signature.mask import compile_masks
 from dlq.figures import counted, second
@@ -158,8 +158,7 @@ def _print(
 
     if archived is None or archive is None:
         if queued:
-            look = shlex.join([PROGRAM, "look", *PLACE_WORDS.get(), options.queue])
-            print_line(f"next, why they failed: {look}")
+            print_line(f"next, why they failed: {suggested_command('look', '', options.queue)}")
         return
     for archived_match in archived.newest:
         _print_archived(archived_match)

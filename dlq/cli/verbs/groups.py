@@ -7,6 +7,7 @@ from typing import Any
 from dlq.archive.ledger.disposition import Disposition
 from dlq.archive.storage.files import open_archive
 from dlq.cli.arguments import add_shared
+from dlq.cli.suggested import suggested_command
 from dlq.cli.terminal import (
     failed_again,
     print_answer,
@@ -14,7 +15,7 @@ from dlq.cli.terminal import (
     print_line,
     print_table,
 )
-from dlq.cli.verb import DONE, Verb, suggested_command
+from dlq.cli.verb import DONE, Verb
 from dlq.explain.findings import NO_QUEUE, format_statuses, in_rows
 from dlq.explain.grouping import common_text
 from dlq.figures import counted, minute
@@ -184,23 +185,29 @@ def _print_groups(report: GroupsOfReport, archive: str) -> None:
         [_table_row(row, has_queue=has_queue) for row in in_rows(listed, report.similar)],
         spare=("count", "status", "sent", "failed again", "queue"),
     )
-    for line in next_lines(listed, archive):
+    for line in next_lines(listed, archive, report.stack):
         print_line(line)
 
 
-def next_lines(groups: Sequence[ListedGroup], archive: str) -> Iterator[str]:
+def next_lines(
+    groups: Sequence[ListedGroup], archive: str, report_stack: str = ""
+) -> Iterator[str]:
     """Yield the next commands: of a halted group nothing is sent before somebody decides."""
+
+    def suggested(verb: str, *words: str) -> str:
+        return suggested_command(verb, archive, *words, report_stack=report_stack)
+
     halted = [group.group_id for group in groups if group.halted is not None]
     if halted:
         yield "next, once a halted group is fixed:"
-        yield f"  {suggested_command('decide', archive, halted[0], 'redrive')} --note 'WHY'"
+        yield f"  {suggested('decide', halted[0], 'redrive', '--note', 'WHY')}"
 
     free = [group for group in groups if group.halted is None]
     if free:
         first = next((group for group in free if group.action == Action.LEAVE), free[0])
         yield "next, a dry run for one group, or a decision in the plan:"
-        yield f"  {suggested_command('redrive', archive, '--group', first.group_id)}"
-        yield f"  {suggested_command('decide', archive, first.group_id, 'discard')} --note 'WHY'"
+        yield f"  {suggested('redrive', '--group', first.group_id)}"
+        yield f"  {suggested('decide', first.group_id, 'discard', '--note', 'WHY')}"
 
 
 VERB = Verb(

@@ -10,6 +10,8 @@ from shutil import get_terminal_size
 
 from dlq.aws.clients import find_queue
 from dlq.cli.arguments import add_shared, whole_number
+from dlq.cli.running import default_archive
+from dlq.cli.suggested import suggested_command
 from dlq.cli.terminal import AS_JSON, print_answer, print_line, print_parts
 from dlq.cli.verb import DONE, INTERRUPTED, PLACE_WORDS, Verb, progress_here
 from dlq.cli.verbs.collect import title_and_difference
@@ -35,8 +37,8 @@ from dlq.look.queue_facts import (
     require_receives,
 )
 from dlq.look.receiver import End
-from dlq.look.sentences import after, before, next_steps
-from dlq.stack.outputs import read_stack
+from dlq.look.sentences import FOLDER, after, before, next_steps
+from dlq.stack.outputs import StackValues, read_stack
 
 _ABOUT = """\
 Receives messages of a queue, gives each back at once, and shows what failed: groups, what sets each
@@ -98,7 +100,10 @@ def _run(options: argparse.Namespace) -> int:
     if options.open and not options.out:
         raise InputError("--open: there is no report to open; give --out FOLDER, too")
 
-    queue = find_queue(_queue_name(options))
+    stack = None
+    if not options.queue and options.stack:
+        stack = read_stack(options.session, options.stack)
+    queue = find_queue(_queue_name(options, stack))
     require_receives(queue, options.receives_allowed)
     folder = _folder(options.out) if options.out else None
     facts = queue_facts(queue, client_beside(queue))
@@ -110,14 +115,20 @@ def _run(options: argparse.Namespace) -> int:
         raise InputError(f"{received.error}; nothing was received")
     _print_lines(after(received, facts))
     if received.end is End.INTERRUPTED:
-        print_answer(_fields(facts, received, None), lambda: None)
+        print_answer(_fields(facts, received, None, ()), lambda: None)
         return INTERRUPTED
 
     explained = explain(queue, rows, request, progress=progress) if rows else None
     findings = explained.findings if explained else None
     if folder and explained:
         _write(folder, explained)
-    print_answer(_fields(facts, received, findings), lambda: _print(facts, received, findings))
+    steps: list[str] = []
+    if findings and stack:
+        steps += _next_steps_of_stack(stack)
+    elif findings:
+        stack_words = ("--stack", "") if options.stack else ()
+        steps += next_steps(facts, received, findings, PLACE_WORDS.get(), stack_words)
+    print_answer(_fields(facts, received, findings, steps), lambda: _print(findings, steps))
 
     if folder and explained:
         _print_lines([f"report: {folder / _REPORT}"])
@@ -140,13 +151,13 @@ def _request(options: argparse.Namespace) -> AnalysisRequest:
     )
 
 
-def _queue_name(options: argparse.Namespace) -> str:
+def _queue_name(options: argparse.Namespace, stack: StackValues | None) -> str:
     """Return the queue that is named, or the parked queue of the stack. Raises InputError."""
     if options.queue:
         return str(options.queue)
-    if not options.stack:
+    if stack is None:
         raise InputError("QUEUE is missing: give its URL, ARN or name, or --stack NAME")
-    return read_stack(options.session, options.stack).parked_queue_url
+    return stack.parked_queue_url
 
 
 def _folder(out: str) -> Path:
@@ -180,7 +191,9 @@ def _print_lines(lines: Iterable[str]) -> None:
             print_line(line)
 
 
-def _fields(facts: QueueFacts, received: Received, findings: Findings | None) -> dict[str, object]:
+def _fields(
+    facts: QueueFacts, received: Received, findings: Findings | None, steps: Sequence[str]
+) -> dict[str, object]:
     """Return the fields of the JSON answer."""
     groups = findings.groups if findings else ()
     return {
@@ -194,11 +207,11 @@ def _fields(facts: QueueFacts, received: Received, findings: Findings | None) ->
         "received": asdict(received),
         "logs": findings.logs if findings else "",
         "groups": list(map(asdict, groups)),
-        "next": list(_next_steps(facts, received, findings)) if findings else [],
+        "next": list(steps),
     }
 
 
-def _print(facts: QueueFacts, received: Received, findings: Findings | None) -> None:
+def _print(findings: Findings | None, steps: Sequence[str]) -> None:
     """Print the groups, and the commands that follow."""
     if findings is None:
         return
@@ -214,12 +227,17 @@ def _print(facts: QueueFacts, received: Received, findings: Findings | None) -> 
         more = counted(len(rows) - _GROUPS, "smaller group")
         print_line(f"… and {more} with {counted(rest, 'message')}; --out or --json has all")
     print_line("")
-    for line in _next_steps(facts, received, findings):
+    for line in steps:
         print_line(line)
 
 
-def _next_steps(facts: QueueFacts, received: Received, findings: Findings) -> Iterator[str]:
-    return next_steps(facts, received, findings, PLACE_WORDS.get())
+def _next_steps_of_stack(stack: StackValues) -> Iterator[str]:
+    """Yield the commands that put messages of the stack's parked queue back."""
+    has_archive = stack.archive or default_archive()
+    archive = () if has_archive else ("--archive", FOLDER)
+    yield "next: archive them, then put back group by group, with a record:"
+    yield f"  {suggested_command('collect', '', *archive)}"
+    yield f"  {suggested_command('redrive', '', *archive, '--group', 'GROUP')}"
 
 
 def _print_group(group: GroupFinding, *, has_queue: bool) -> None:

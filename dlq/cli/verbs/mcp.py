@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dlq.cli.arguments import add_shared
 from dlq.cli.running import default_archive
+from dlq.cli.suggested import suggested_command
 from dlq.cli.terminal import print_note, read_messages
-from dlq.cli.verb import DONE, PLACE_WORDS, PROGRAM, Verb, suggested_command
+from dlq.cli.verb import DONE, PLACE_WORDS, PROGRAM, Verb
 from dlq.errors import InputError
 from dlq.explain.signature.mask import compile_masks
 from dlq.explain.triage import is_group_id

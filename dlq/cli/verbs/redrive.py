@@ -12,6 +12,7 @@ from dlq.archive.ledger.stop import Stop, StopCause
 from dlq.archive.storage.files import open_archive
 from dlq.cli.arguments import add_parked_queues, add_shared
 from dlq.cli.outcomes import columns, print_outcomes, problem_sentence
+from dlq.cli.suggested import execution_command, suggested_command
 from dlq.cli.terminal import (
     AS_JSON,
     failed_again,
@@ -29,10 +30,8 @@ from dlq.cli.verb import (
     INTERRUPTED,
     NOT_ALL_SENT,
     RARE,
-    STACK,
     Verb,
     progress_here,
-    suggested_command,
     with_archive,
 )
 from dlq.figures import counted, duration
@@ -182,8 +181,8 @@ def _run(options: tuple[str, RedriveRequest]) -> int:
     # Also where all groups were halted before, so that no run began.
     is_halted = request.execute and bool(summary.halted_groups)
     if not AS_JSON.get():
-        names_pace = request.ramp is None and request.failure_table is not None
-        print_redrive(summary, names_plan=request.plan is None, names_pace=names_pace)
+        print_redrive(summary)
+        print_execution(summary, request.reason, *execution_words(summary, request))
         if summary.halted_groups and not is_halted:
             print_line(f"once it is fixed: {_decide_command(place, summary, request)}")
         elif words := next_words(summary, request):
@@ -226,9 +225,21 @@ def next_words(summary: RedriveSummary, request: RedriveRequest) -> tuple[str, .
         return ()
     if request.failure_table is None or not summary.count(Disposition.SENT):
         return ("status",)
-    # A stack names its table itself.
-    table = () if STACK.get() else ("--failure-table", request.failure_table)
-    return ("show", summary.run_id, *table)
+    return ("show", summary.run_id)
+
+
+def execution_words(summary: RedriveSummary, request: RedriveRequest) -> list[str]:
+    """Return the options that a dry run lacks, so that its execution does what it has shown. Pure.
+
+    A newer report may come, so they name the plan; and the failure table may be read then and not
+    now, so they name the pace.
+    """
+    words: list[str] = []
+    if request.plan is None:
+        words += ["--plan", summary.plan_id]
+    if request.ramp is None and request.failure_table is not None:
+        words.append("--ramp" if summary.forecast else "--at-once")
+    return words
 
 
 def _decide_command(place: str, summary: RedriveSummary, request: RedriveRequest) -> str:
@@ -290,18 +301,10 @@ def redrive_fields(summary: RedriveSummary) -> dict[str, object]:
     return fields
 
 
-def print_redrive(
-    summary: RedriveSummary,
-    heading: str = "group",
-    *,
-    names_plan: bool = False,
-    names_pace: bool = False,
-) -> None:
+def print_redrive(summary: RedriveSummary, heading: str = "group") -> None:
     """Print what happened to each group or drain, or would, and why messages were left.
 
-    Titles quote messages, so they are printed on a terminal only. With *names_plan* what a dry run
-    suggests names the plan, because the command did not: a newer report may come. With *names_pace*
-    it names the ramp that the dry run has promised, or that there is none.
+    Titles quote messages, so they are printed on a terminal only.
     """
     _print_groups(summary, heading)
     for sample in summary.samples:
@@ -320,10 +323,18 @@ def print_redrive(
             f"{', '.join(map('{:,}'.format, sizes))}), at least "
             f"{duration(summary.forecast.seconds)} in all; --at-once sends everything in one step"
         )
-    suggested = f"--plan {summary.plan_id} " if names_plan else ""
-    if names_pace:
-        suggested += "--ramp " if summary.forecast else "--at-once "
-    print_line(_format_result(summary, suggested))
+    print_line(_format_result(summary))
+
+
+def print_execution(summary: RedriveSummary, reason: str, *more: str) -> None:
+    """Print the command that does what a dry run has shown, if that is something.
+
+    It has *more* options than the dry run, and a place for the reason if there is no *reason*.
+    """
+    acts = summary.count(Disposition.SEND, Disposition.DISCARD)
+    if summary.executed or not acts:
+        return
+    print_line(f"to do it: {execution_command(*more, needs_reason=not reason)}")
 
 
 def _print_groups(summary: RedriveSummary, heading: str) -> None:
@@ -372,7 +383,7 @@ _DONE = {
 }
 
 
-def _format_result(summary: RedriveSummary, suggested: str) -> str:
+def _format_result(summary: RedriveSummary) -> str:
     done: list[str] = []
     for disposition, text in _DONE.items():
         if count := summary.count(disposition):
@@ -392,10 +403,7 @@ def _format_result(summary: RedriveSummary, suggested: str) -> str:
     if summary.forecast and summary.forecast.sizes:
         pace = "step by step"
     goes = f"{to_send:,} would go to {summary.destination} {pace}"
-    return (
-        f"dry run: nothing was sent. {', '.join([goes, *done])}; to do it, add "
-        f"{suggested}--execute --reason 'why'"
-    )
+    return f"dry run: nothing was sent. {', '.join([goes, *done])}"
 
 
 VERB = Verb(_ABOUT, _add_arguments, with_archive(RedriveRequest), _run, has_engine=True)

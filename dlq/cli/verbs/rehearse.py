@@ -24,12 +24,12 @@ from dlq.archive.storage.files import Archive, open_archive
 from dlq.aws.clients import region_of, require_queue_url
 from dlq.cli import terminal
 from dlq.cli.arguments import add_shared, whole_number
+from dlq.cli.suggested import repeated_command, suggested_command
 from dlq.cli.verb import (
     DONE,
     REHEARSAL_FAILED,
     Verb,
     progress_here,
-    suggested_command,
 )
 from dlq.cli.verbs import require_yes
 from dlq.engine import CHANGES
@@ -200,7 +200,7 @@ def _run(options: argparse.Namespace) -> int:
     def show() -> None:
         _print(rehearsal)
         if rehearsal.count("fail"):
-            terminal.print_line("next, once it is fixed: the same command again")
+            terminal.print_line(f"next, once it is fixed: {repeated_command()}")
         elif not rehearsal.stopped_by:
             plan = ("--plan", options.plan) if options.plan else ()
             dry_run = suggested_command("redrive", options.archive, "--group", group_id, *plan)

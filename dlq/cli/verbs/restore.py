@@ -4,10 +4,12 @@ import argparse
 
 from dlq.archive.storage.files import open_archive
 from dlq.cli.arguments import add_parked_queues, add_shared
+from dlq.cli.suggested import suggested_command
 from dlq.cli.terminal import print_answer, print_line
-from dlq.cli.verb import Verb, progress_here, suggested_command, with_archive
+from dlq.cli.verb import Verb, progress_here, with_archive
 from dlq.cli.verbs.redrive import (
     exit_code_of,
+    print_execution,
     print_redrive,
     print_stop,
     redrive_fields,
@@ -52,6 +54,7 @@ def _run(options: tuple[str, RestoreRequest]) -> int:
 
     def show() -> None:
         print_redrive(summary, "drain")
+        print_execution(summary, request.reason)
         if summary.executed and not summary.stopped_by:
             print_line(f"next: {suggested_command('status', place)}")
 

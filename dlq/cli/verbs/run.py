@@ -1,7 +1,6 @@
 """``run``: drain, analyze, apply a policy, redrive; for a schedule."""
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +32,7 @@ from dlq.cli.verbs.collect import (
 from dlq.cli.verbs.redrive import (
     add_ramp,
     exit_code_of,
+    print_execution,
     print_redrive,
     redrive_fields,
 )
@@ -109,7 +109,7 @@ def _run(options: tuple[str, "RunRequest"]) -> int:
         "findings": summary.findings and analysis_fields(summary.findings),
         "redriven": summary.redriven and redrive_fields(summary.redriven),
     }
-    print_answer(fields, lambda: print_run(request.parked_queue_urls, summary))
+    print_answer(fields, lambda: print_run(request, summary))
     print_stopped_drains(summary.drained)
     if summary.postponed:
         print_error(f"nothing was redriven, the next run does it: {summary.postponed}")
@@ -176,9 +176,9 @@ def exit_code_of_run(summary: "RunSummary") -> int:
     return BAD_INPUT if any(drained.stopped_by for drained in summary.drained) else DONE
 
 
-def print_run(urls: Sequence[str], summary: "RunSummary") -> None:
+def print_run(request: "RunRequest", summary: "RunSummary") -> None:
     """Print the answer of each step, then one line for the whole run."""
-    print_drains(urls, summary.drained)
+    print_drains(request.parked_queue_urls, summary.drained)
     if summary.findings:
         print_analysis(summary.findings)
 
@@ -186,6 +186,7 @@ def print_run(urls: Sequence[str], summary: "RunSummary") -> None:
     totals = f"{archived:,} archived"
     if redriven := summary.redriven:
         print_redrive(redriven)
+        print_execution(redriven, request.reason)
         sent = redriven.count(Disposition.SENT, Disposition.SEND)
         discarded = redriven.count(Disposition.DISCARDED, Disposition.DISCARD)
         are_sent = "sent" if redriven.executed else "would be sent"

@@ -11,6 +11,7 @@ from typing import Any
 
 from dlq.cli.arguments import add_shared
 from dlq.cli.outcomes import print_outcomes
+from dlq.cli.suggested import suggested_command
 from dlq.cli.terminal import (
     print_answer,
     print_fields,
@@ -18,7 +19,7 @@ from dlq.cli.terminal import (
     print_notice,
     print_parts,
 )
-from dlq.cli.verb import DONE, Verb, progress_here, suggested_command
+from dlq.cli.verb import DONE, Verb, progress_here
 from dlq.errors import InputError
 from dlq.explain.triage import is_group_start
 from dlq.figures import counted, second

@@ -10,6 +10,7 @@ from dlq.archive.ledger.message_state import PENDING
 from dlq.archive.storage.files import is_begun, open_archive
 from dlq.aws.clients import QueueCounts
 from dlq.cli.arguments import add_shared
+from dlq.cli.suggested import suggested_command
 from dlq.cli.terminal import (
     failed_again,
     print_answer,
@@ -25,7 +26,6 @@ from dlq.cli.verb import (
     STACK_FILE,
     Verb,
     progress_here,
-    suggested_command,
 )
 from dlq.errors import InputError
 from dlq.figures import UNKNOWN, counted, duration, minute
@@ -80,7 +80,7 @@ def _run(options: StatusOptions) -> int:
 
     # The archive of a stack begins with its first drain. Any other place may be mistyped.
     if not STACK.get() and not is_begun(open_archive(options.archive)):
-        begin = suggested_command("collect", options.archive, "--parked-queue-url", "URL")
+        begin = suggested_command("collect", options.archive)
         raise InputError(
             f"archive {options.archive}: nothing is archived there; give another, or begin it: "
             f"{begin}"
@@ -289,7 +289,7 @@ def next_words(status: ArchiveStatus) -> tuple[str, ...]:
 
     has_uncollected = status.queue.visible > 0 if status.queue else not status.messages
     if has_uncollected:
-        return ("collect",) if STACK.get() else ("collect", "--parked-queue-url", "URL")
+        return ("collect",)
 
     if not status.count(PENDING):
         return ()

@@ -156,25 +156,6 @@ def test_answer_reads_as_it_is_stored(
     assert_stored("answers", name, text)
 
 
-@pytest.mark.parametrize(
-    ("forecast", "names_pace", "pace"),
-    [
-        (Forecast((1, 2), 270), True, "--ramp "),
-        (None, True, "--at-once "),
-        (Forecast((1, 2), 270), False, ""),
-        (None, False, ""),
-    ],
-)
-def test_dry_run_suggests_a_command_that_keeps_what_it_promises(
-    forecast: Forecast | None, pace: str, capsys: pytest.CaptureFixture[str], *, names_pace: bool
-) -> None:
-    summary = replace(redriven({"send": 3}), forecast=forecast)
-    print_redrive(summary, names_plan=True, names_pace=names_pace)
-
-    suggested = f"to do it, add --plan p-1 {pace}--execute --reason 'why'"
-    assert capsys.readouterr().out.splitlines()[-1].endswith(suggested)
-
-
 def stopped(cause: StopCause, counts: dict[str, int]) -> RedriveSummary:
     return replace(redriven(counts, "r-1"), stopped_by=Stop(cause, "why"))
 

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from dlq.archive.storage.files import open_archive
+from dlq.cli.verb import PLACE_WORDS
 from dlq.cli.verbs import console as verb
 from dlq.console import app
 from dlq.console.security import Session
@@ -139,6 +140,21 @@ def test_a_command_is_quoted_as_a_shell_reads_it(tmp_path: Path) -> None:
     assert of_archive.startswith(f"dlq decide --archive {console.archive.root} g-1 redrive --note ")
     assert of_archive.endswith('"it\'s back; rm -rf ~"')
     assert of_stack == "dlq status --stack 'orders dlq'"
+
+
+def test_its_commands_work_in_the_region_of_the_console(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DLQ_STACK", "another")
+    token = PLACE_WORDS.set(("--region", "eu-west-1"))
+    try:
+        console = verb.console_of(options_of(archive=str(tmp_path)))
+    finally:
+        PLACE_WORDS.reset(token)
+
+    place = f"--stack '' --region eu-west-1 --archive {tmp_path}"
+    assert console.command("groups") == f"dlq groups {place}"
+    assert console.words("collect")[1:4] == ["collect", "--stack", ""]
 
 
 def test_nothing_is_loaded_from_elsewhere() -> None:

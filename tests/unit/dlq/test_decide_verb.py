@@ -219,7 +219,10 @@ def test_a_faulty_patch_changes_nothing(
 
 @pytest.mark.parametrize(
     ("action", "following"),
-    [("redrive", "next, a dry run: dlq redrive"), ("leave", "next: dlq groups")],
+    [
+        ("redrive", "next, a dry run: dlq redrive --archive {} --main-queue-url URL"),
+        ("leave", "next: dlq groups --archive {}"),
+    ],
 )
 def test_the_next_command_is_about_the_same_plan(
     action: str, following: str, archive: Archive, capsys: pytest.CaptureFixture[str]
@@ -227,4 +230,4 @@ def test_the_next_command_is_about_the_same_plan(
     assert run(archive, OTHER, action, "--plan", PLAN_ID) == 0
 
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last == f"{following} --archive {archive.root} --plan {PLAN_ID}"
+    assert last == f"{following.format(archive.root)} --plan {PLAN_ID}"

@@ -40,6 +40,7 @@ def address(name: str) -> QueueAddress:
 
 FLEET = Fleet(
     stack="shop",
+    place=("--stack", "shop", "--region", "eu-west-1"),
     tag="shop",
     functions=(f"{LAMBDA}:replay", f"{LAMBDA}:sweep"),
     parked_queues=(address("parked"),),

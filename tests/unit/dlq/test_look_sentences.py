@@ -144,11 +144,12 @@ def test_commands_keep_the_region_and_the_profile_of_the_look() -> None:
     facts = QueueFacts(queue(), sources=(MAIN,))
     seen = some_findings(a_group())
 
-    steps = list(next_steps(facts, RECEIVED, seen, ("--profile", "on call")))
+    steps = list(next_steps(facts, RECEIVED, seen, ("--profile", "on call"), ("--stack", "")))
 
-    commands = [line for line in steps if line.startswith("  ")]
-    assert len(commands) == 3
-    assert all("--profile 'on call'" in command for command in commands)
+    of_aws, *commands = [line for line in steps if line.startswith("  ")]
+    assert len(commands) == 2
+    assert of_aws.endswith("--profile 'on call'")
+    assert all("--stack '' --profile 'on call'" in command for command in commands)
 
 
 @pytest.mark.parametrize(

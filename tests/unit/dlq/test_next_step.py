@@ -12,8 +12,8 @@ from dlq.archive.ledger.stop import Stop, StopCause
 from dlq.archive.storage.files import Archive
 from dlq.aws.clients import QueueCounts
 from dlq.cli.running import main
-from dlq.cli.verb import STACK
 from dlq.cli.verbs.groups import next_lines
+from dlq.cli.verbs.redrive import execution_words
 from dlq.cli.verbs.redrive import next_words as words_after_redrive
 from dlq.cli.verbs.status import next_words
 from dlq.explain.triage import Statement
@@ -26,6 +26,7 @@ from dlq.inspect.status import (
 )
 from dlq.plan.plan import Plan
 from dlq.plan.plan_reading import read_plan
+from dlq.redrive.ramping.step_records import Forecast
 from dlq.redrive.request import RedriveRequest
 from dlq.redrive.summary import GroupResult, RedriveSummary
 from tests.support.approved_plan import planned
@@ -61,8 +62,8 @@ def status_of(pending: int, **changes: object) -> ArchiveStatus:
         # Both would make a plan without the decisions.
         (3, 0, NewestReport(PLAN, unlisted=1, decided=2), ("redrive",)),
         (3, 5, NewestReport(PLAN, decided=2), ("redrive",)),
-        (3, 5, NewestReport(PLAN), ("collect", "--parked-queue-url", "URL")),
-        (0, 5, NewestReport(PLAN), ("collect", "--parked-queue-url", "URL")),
+        (3, 5, NewestReport(PLAN), ("collect",)),
+        (0, 5, NewestReport(PLAN), ("collect",)),
         (0, 0, NewestReport(PLAN), ()),
         (3, 0, NewestReport(PLAN, fault="plan.yaml has faults"), ("groups",)),
     ],
@@ -74,7 +75,7 @@ def test_next_command_of_status(
 
 
 def test_an_empty_archive_is_filled_first() -> None:
-    assert next_words(status_of(0, messages=0)) == ("collect", "--parked-queue-url", "URL")
+    assert next_words(status_of(0, messages=0)) == ("collect",)
 
 
 def plan_with(archive: Archive, action: str) -> Plan:
@@ -141,7 +142,7 @@ def test_next_command_for_a_halted_group_is_a_decision() -> None:
 
     assert lines == [
         "next, once a halted group is fixed:",
-        "  dlq decide --archive a g-1 redrive --note 'WHY'",
+        "  dlq decide --archive a g-1 redrive --note WHY",
     ]
 
 
@@ -150,10 +151,10 @@ def test_other_groups_are_redriven_meanwhile() -> None:
     lines = list(next_lines([halted, group("g-2", "redrive"), group("g-3")], "a"))
 
     assert lines[1:] == [
-        "  dlq decide --archive a g-1 redrive --note 'WHY'",
+        "  dlq decide --archive a g-1 redrive --note WHY",
         "next, a dry run for one group, or a decision in the plan:",
-        "  dlq redrive --archive a --group g-3",
-        "  dlq decide --archive a g-3 discard --note 'WHY'",
+        "  dlq redrive --archive a --main-queue-url URL --group g-3",
+        "  dlq decide --archive a g-3 discard --note WHY",
     ]
 
 
@@ -172,7 +173,7 @@ PUT_BACK = RedriveRequest(to_queue_url="u", execute=True, failure_table="failure
         (redriven({"discard": 3}), PUT_BACK, ()),
         (redriven({"leave": 3}, action="leave"), PUT_BACK, ("groups",)),
         (redriven({"sent_before": 3}), replace(PUT_BACK, plan="p"), ("groups", "--plan", "p")),
-        (redriven({"sent": 3}, "r-1"), PUT_BACK, ("show", "r-1", "--failure-table", "failures")),
+        (redriven({"sent": 3}, "r-1"), PUT_BACK, ("show", "r-1")),
         (redriven({"sent": 3}, "r-1"), replace(PUT_BACK, failure_table=None), ("status",)),
         (redriven({"sent_before": 3}, "r-1"), PUT_BACK, ("status",)),
         (redriven({"sent": 3}, "r-1"), replace(PUT_BACK, watches=True), ()),
@@ -190,9 +191,21 @@ def test_a_redrive_is_followed_by_what_failed_again(
     assert words_after_redrive(summary, request_) == words
 
 
-def test_a_stack_names_the_table_itself() -> None:
-    token = STACK.set("orders")
-    try:
-        assert words_after_redrive(redriven({"sent": 3}, "r-1"), PUT_BACK) == ("show", "r-1")
-    finally:
-        STACK.reset(token)
+DRY_RUN = RedriveRequest(to_queue_url="u", failure_table="failures")
+
+
+@pytest.mark.parametrize(
+    ("forecast", "request_", "words"),
+    [
+        (Forecast((1, 2), 270), DRY_RUN, ["--plan", "p-1", "--ramp"]),
+        (None, DRY_RUN, ["--plan", "p-1", "--at-once"]),
+        (None, replace(DRY_RUN, failure_table=None), ["--plan", "p-1"]),
+        (Forecast((1, 2), 270), replace(DRY_RUN, plan="p-1", ramp=True), []),
+    ],
+)
+def test_a_dry_run_suggests_what_keeps_its_promise(
+    forecast: Forecast | None, request_: RedriveRequest, words: list[str]
+) -> None:
+    summary = replace(redriven({"send": 3}), forecast=forecast)
+
+    assert execution_words(summary, request_) == words

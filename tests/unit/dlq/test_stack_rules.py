@@ -42,6 +42,7 @@ def queue(role: str, **attributes: Any) -> DescribedQueue:
 def installation(**changes: Any) -> Installation:
     sound = Installation(
         function_name="replay",
+        place=("--stack", "orders", "--region", "eu-west-1"),
         timeout_seconds=30,
         settings=settings(),
         main=queue("main"),

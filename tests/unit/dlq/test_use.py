@@ -11,7 +11,8 @@ import pytest
 
 from dlq.cli import command
 from dlq.cli.command import main
-from dlq.cli.verb import STACK, STACK_FILE, suggested_command
+from dlq.cli.suggested import suggested_command
+from dlq.cli.verb import STACK, STACK_FILE
 from dlq.stack.user_files import read_chosen_stack
 
 Capture = pytest.CaptureFixture[str]

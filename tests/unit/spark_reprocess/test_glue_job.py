@@ -11,6 +11,7 @@ from dlq.cli.running import parse
 from dlq.cli.verb import INTERRUPTED
 from dlq.stack.glue_runs import (
     RunResult,
+    StoredCommand,
     argument_of,
     command_of,
     read_result,
@@ -127,13 +128,14 @@ def test_a_stop_that_comes_before_the_verb_has_begun_is_an_answer(tmp_path: Path
 def test_a_stored_command_is_run_once(tmp_path: Path) -> None:
     archive = open_archive(str(tmp_path / "an archive"))
     ran = Runs()
-    argument = argument_of(archive, store_command(archive, ["collect", "--limit", "5"]))
+    stored = StoredCommand(("collect", "--limit", "5"))
+    argument = argument_of(archive, store_command(archive, stored))
     run(["--command-line", argument], ran.main)
-    changed_id = store_command(archive, ["collect"])
+    changed_id = store_command(archive, StoredCommand(("collect",)))
     archive.write(f"commands/{changed_id}.json", b'{"words": ["erase"]}')
     changed = argument_of(archive, changed_id)
-    for stored in (argument, changed):
+    for gone in (argument, changed):
         with pytest.raises(SystemExit, match="has no command"):
-            run(["--command-line", stored], ran.main)
+            run(["--command-line", gone], ran.main)
 
     assert ran.commands == [["collect", "--limit", "5"]]
