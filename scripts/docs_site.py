@@ -29,6 +29,23 @@ ELSEWHERE = {
 }
 """Pages of the site from outside docs/."""
 
+HEADINGS = {"stack.md": "Parameters and permissions"}
+"""Headings of pages that have another one where they come from."""
+
+OF_PROJECT = (
+    "archive.md",
+    "architecture.md",
+    "benchmarks.md",
+    "changelog.md",
+    "contributing.md",
+    "decisions/",
+    "real-account.md",
+)
+"""Beginnings of the addresses of pages for those who change or check the project."""
+
+PROJECT_BOOST = 0.3
+"""Weight in the search of a page of the project: who is on call looks for another one."""
+
 _PLACES = {page: path for path, page in ELSEWHERE.items()}
 _FENCE = re.compile(r"(^ *```.*?^ *```)", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[(?P<words>[^\[\]]*)\]\((?P<target>[^)\s]+)\)")
@@ -46,14 +63,21 @@ def home_page() -> str | None:
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     """Add the pages that are not in docs/."""
     for path, page in ELSEWHERE.items():
-        files.append(File.generated(config, page, content=(ROOT / path).read_text("utf-8")))
+        content = (ROOT / path).read_text("utf-8")
+        if page in HEADINGS:
+            _, _, rest = content.partition("\n")
+            content = f"# {HEADINGS[page]}\n{rest}"
+        files.append(File.generated(config, page, content=content))
     files.append(File.generated(config, "messages.md", content=messages.page()))
     return files
 
 
 def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:  # noqa: ANN401 - MkDocs's own
-    """Return the page with links that the site knows."""
+    """Return the page with links that the site knows; weigh it for the search."""
     uri = page.file.src_uri
+    if uri.startswith(OF_PROJECT):
+        page.meta["search"] = {"boost": PROJECT_BOOST}
+
     parts = _FENCE.split(markdown)
     # Every second one is a block of code.
     parts[::2] = [with_links_of_site(part, uri, home_page()) for part in parts[::2]]

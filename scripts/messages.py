@@ -1,13 +1,18 @@
-"""The messages with which ``dlq`` ends, read from the code: the site's page "Messages of dlq".
+"""What ``dlq`` and the functions say: the site's page "Messages of dlq".
 
-A message is what a ``raise`` or a helper of it says in a literal; what a variable fills in is "…".
-Texts of others, such as AWS's, are not in the code: they come behind a colon of such a message.
+Messages with which a command ends are read from the code. One is what a ``raise`` or a helper of it
+says in a literal; what a variable fills in is "…". Texts of others, such as AWS's, are not in the
+code: they come behind a colon of such a message.
+
+Lines that a run or a function prints are those of the tables in docs/, which also say what to do
+about some messages: a *saying* is a row of a table whose first column is "it says".
 """
 
 import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -61,6 +66,39 @@ TOPICS: tuple[tuple[str, str, str], ...] = (
     ("dlq/", "Memory, engines, the nightly run", "redrive.md"),
 )
 """Beginning of a path, heading, page to read; the first that fits a file counts."""
+
+
+_SAYINGS = re.compile(
+    r"^\| it says \|(?P<names>.*)\|\n\|[-|]+\|\n(?P<rows>(?:\|.*\|\n)+)", re.MULTILINE
+)
+_CODE = re.compile(r"`([^`]+)`")
+_CELLS = re.compile(r"(?<!\\)\|")
+_NUMBER = re.compile(r"\d[\d,]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Saying:
+    """A row of a table of what is said.
+
+    Attributes:
+        page: the name of the page in docs/.
+        text: with gaps.
+        advice: the other cells, each behind the name of its column; Markdown.
+    """
+
+    page: str
+    text: str
+    advice: str
+
+    def is_of(self, message: str) -> bool:
+        """Return whether it is about a message, which may say more before and behind it.
+
+        One word is about none: it is the name of a state.
+        """
+        if len(self.text.split()) == 1:
+            return False
+        parts = [re.escape(part) for part in _with_gaps(self.text).split(GAP)]
+        return re.search(".*".join(parts), _with_gaps(message)) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +172,33 @@ def _text(node: ast.expr, constants: dict[str, ast.expr]) -> str:
     return "".join(parts)
 
 
+@cache
+def sayings() -> tuple[Saying, ...]:
+    """Return the sayings of all pages of docs/."""
+    rows: list[Saying] = []
+    for file in sorted((ROOT / "docs").glob("*.md")):
+        for table in _SAYINGS.finditer(file.read_text("utf-8")):
+            names = [name.strip() for name in table["names"].split("|")]
+            for row in table["rows"].splitlines():
+                said, *cells = [cell.strip() for cell in _CELLS.split(row)[1:-1]]
+                advice = _advice(names, cells, file.name)
+                rows.extend(Saying(file.name, text, advice) for text in _CODE.findall(said))
+    return tuple(rows)
+
+
+def _advice(names: list[str], cells: list[str], page: str) -> str:
+    sentences: list[str] = []
+    for name, cell in zip(names, cells, strict=True):
+        with_page = re.sub(r"\]\((?=#)", f"]({page}", cell)
+        sentences.append(f"{name.capitalize()}: {with_page}.")
+    return " ".join(sentences)
+
+
+def _with_gaps(text: str) -> str:
+    """Return the *text* with a gap for each number: the code may have a variable there."""
+    return _NUMBER.sub(GAP, text)
+
+
 def page() -> str:
     """Return the page in Markdown: a heading for each topic, and one for each message.
 
@@ -153,16 +218,25 @@ def page() -> str:
         "",
         "# Messages of dlq",
         "",
-        "A command that ends with one of these messages has exit code 2. The page is made from the",
-        f"code; `{GAP}` is a value of yours, or an error of AWS. It is safe to",
+        "A command that ends with one of these messages has exit code 2; lines of a run and of the",
+        "functions come last. The page is made from the code and the documents;",
+        f"`{GAP}` is a value of yours, or an error of AWS. It is safe to",
         "[run the same command again](faq.md#is-it-safe-to-run-twice).",
         "[Troubleshooting](troubleshooting.md) begins with what you see.",
     ]
+    all_texts: list[str] = []
     for heading, texts in of_topic.items():
+        all_texts += texts
         if texts:
             lines += ["", f"## {heading}", "", f"More: [{pages[heading]}]({pages[heading]})", ""]
             for text in sorted(set(texts), key=str.lower):
                 lines += [f"### {_code(text)}", ""]
+                lines += [saying.advice + "\n" for saying in sayings() if saying.is_of(text)]
+
+    lines += ["", "## Lines of a run and of the functions", ""]
+    said = {saying for saying in sayings() if not any(map(saying.is_of, all_texts))}
+    for saying in sorted(said, key=lambda saying: saying.text.lower()):
+        lines += [f"### {_code(saying.text)}", "", saying.advice, ""]
     return "\n".join(lines) + "\n"
 
 

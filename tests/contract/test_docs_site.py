@@ -83,6 +83,24 @@ def test_each_message_of_a_command_is_found_by_the_search(searched: str) -> None
     assert missing == []
 
 
+def test_what_the_documents_say_of_a_message_stands_below_it() -> None:
+    page = messages.page()
+    section = page.partition("### `message …: none of the … drains")[2].partition("\n### ")[0]
+    line = page.partition("### `halted: …: more failed again than allowed")[2].partition("\n### ")[
+        0
+    ]
+
+    assert "\nFix: " in section
+    assert "](redrive.md#" in line
+
+
+def test_a_saying_is_about_the_message_that_has_its_words_with_any_values() -> None:
+    saying = messages.Saying("look.md", "this machine reads 10,000 of …", "Fix: ask for less.")
+
+    assert saying.is_of("plan …: by default this machine reads … of all; see --engine")
+    assert not saying.is_of("this machine reads …")
+
+
 @pytest.mark.parametrize(
     "command",
     [

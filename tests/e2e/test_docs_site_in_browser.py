@@ -46,6 +46,11 @@ def first_section(page: Page, words: str) -> str:
 
     field.fill(words)
     field.press("End")
+    return first_heading(page)
+
+
+def first_heading(page: Page) -> str:
+    results = page.locator("[data-md-component=search-result]")
     heading = results.locator("h2").first
     heading.wait_for(state="attached", timeout=20_000)
     return heading.text_content() or ""
@@ -85,6 +90,33 @@ def test_a_message_with_its_values_is_found_first(page: Page, words: str) -> Non
 )
 def test_what_people_look_for_is_found_first(page: Page, question: str, heading: str) -> None:
     assert first_section(page, question) == heading
+
+
+@pytest.mark.parametrize(
+    ("printed", "heading"),
+    [
+        (
+            "dlq: halted: g-53cb1ad25b: more failed again than allowed, and the rest was not sent",
+            "halted: …: more failed again than allowed, and the rest was not sent",
+        ),
+        ("SQS still counts about 12 in flight", "SQS still counts about … in flight"),
+        ("waiting for the breaker", "waiting for the breaker"),
+        ("returns of a redrive are not counted", "returns of a redrive are not counted"),
+    ],
+)
+def test_a_line_of_a_run_or_a_log_is_found_first(page: Page, printed: str, heading: str) -> None:
+    assert first_section(page, printed) == heading
+
+
+def test_words_can_be_typed_into_the_search(page: Page) -> None:
+    field = page.locator("[data-md-component=search-query]")
+    field.click()
+    field.fill("")
+
+    field.press_sequentially("a redrive: is it safe to run twice", delay=20)
+
+    expect(field).to_have_value("  redrive  is it safe to run twice")
+    assert first_heading(page) == "Is it safe to run twice?"
 
 
 PAGES = ["index", "first-week", "troubleshooting", "reference"]
