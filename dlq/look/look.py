@@ -6,7 +6,7 @@ as ``collect`` analyzes an archive, in the memory of this process.
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -153,15 +153,16 @@ class Explained:
 
 
 def explain(
-    queue: DescribedQueue,
+    queues: Sequence[DescribedQueue],
     rows: Sequence[Row],
     request: AnalysisRequest,
     *,
     progress: Progress = silent,
 ) -> Explained:
-    """Analyze messages that a look saw in *queue*, at least one.
+    """Analyze messages that looks saw in *queues*, at least one message.
 
-    On a FIFO queue there are no arrivals and no trend: a look sees the first of each message group.
+    Groups with messages of a FIFO queue have no arrivals and no trend: a look sees the first of
+    each message group.
 
     Raises:
         InputError: a mask is wrong, or logs cannot be read.
@@ -172,7 +173,33 @@ def explain(
     for start in range(0, len(rows), FILE_MESSAGES):
         write_messages(archive, look_id, 0, list(rows[start : start + FILE_MESSAGES]))
     findings = analyze.explain(LocalEngine(), archive, request, progress=progress)
-    if queue.is_fifo:
+
+    fifo_urls = {queue.url for queue in queues if queue.is_fifo}
+    fifo_ids = {row["message_id"] for row in rows if row["queue_url"] in fifo_urls}
+    if fifo_ids:
+        findings = _without_arrivals(findings, _groups_of(archive, findings, fifo_ids))
+    names = " and ".join(queue.name for queue in queues)
+    return Explained(replace(findings, archive="", queue=names), archive)
+
+
+def _groups_of(
+    archive: MemoryArchive, findings: Findings, message_ids: Collection[str]
+) -> set[str]:
+    """Return the ids of the groups that have one of these messages."""
+    table = read_table_columns(archive, findings.plan_id, ("message_id", "group_id"))
+    return {row["group_id"] for row in table.to_pylist() if row["message_id"] in message_ids}
+
+
+def _without_arrivals(findings: Findings, group_ids: Collection[str]) -> Findings:
+    """Remove the arrivals and the trend of some groups; the chart, too, if no others are left."""
+    if len(group_ids) == len(findings.groups):
         groups = [replace(group, arrivals=(), trend="") for group in findings.groups]
-        findings = replace(findings, groups=tuple(groups), bucket_starts=())
-    return Explained(replace(findings, archive="", queue=queue.name), archive)
+        return replace(findings, groups=tuple(groups), bucket_starts=())
+
+    groups = []
+    for group in findings.groups:
+        if group.group_id in group_ids:
+            # The chart of the others has a number for each bucket.
+            group = replace(group, arrivals=(0,) * len(group.arrivals), trend="")  # noqa: PLW2901
+        groups.append(group)
+    return replace(findings, groups=tuple(groups))

@@ -7,7 +7,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from local_sqs.faults import Effect, Fault
 from local_sqs.server import RunningServer, serve_in_thread
 from tests.integration.conftest import Capture, MakeQueue
 from tests.support.builders import context
+from tests.support.installation import FLEET, arn, fleet_outputs, make_stack
 from tests.support.served import served_aws
 
 MESSAGES = 60
@@ -61,10 +62,17 @@ def visible(queue: SqsQueue) -> int:
     return int(queue.describe()["ApproximateNumberOfMessages"])
 
 
-def look(capsys: Capture, *words: str) -> dict[str, Any]:
+def answer_of(capsys: Capture, *words: str) -> dict[str, Any]:
     assert dlq(["look", *words, "--json"]) == 0
     answer: dict[str, Any] = json.loads(capsys.readouterr().out)
     return answer
+
+
+def look(capsys: Capture, *words: str) -> dict[str, Any]:
+    """Look at one queue; return the answer with the fields of its queue among them."""
+    answer = answer_of(capsys, *words)
+    (queue,) = answer.pop("queues")
+    return {**answer, **queue}
 
 
 def test_it_shows_groups_and_gives_everything_back(dead_letters: SqsQueue, capsys: Capture) -> None:
@@ -278,3 +286,130 @@ def look_at_messages(queue: SqsQueue, folder: Path, capsys: Capture) -> list[dic
     assert dlq(["look", queue.url, "--out", str(out)]) == 0
     capsys.readouterr()
     return [json.loads(line) for line in (out / "messages.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture
+def parked(
+    slow_server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[dict[str, SqsQueue]]:
+    """The parked queues of a fleet of which nobody has drained them: 20 messages in each."""
+    client = boto3.client("sqs", endpoint_url=slow_server.url, region_name=os.environ["AWS_REGION"])
+    with served_aws() as aws:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", aws)
+        make_stack(FLEET, **fleet_outputs(FifoParkedQueueArn=arn("parked.fifo")))
+        monkeypatch.setenv("AWS_ENDPOINT_URL_CLOUDFORMATION", aws)
+        monkeypatch.setenv("AWS_ENDPOINT_URL", slow_server.url)
+        standard = client.create_queue(QueueName="parked")["QueueUrl"]
+        fifo = client.create_queue(QueueName="parked.fifo", Attributes={"FifoQueue": "true"})
+        queues = {
+            "parked": SqsQueue(client, standard),
+            "parked.fifo": SqsQueue(client, fifo["QueueUrl"]),
+        }
+        for start in (1, 11):
+            standard_entries: list[SendEntry] = []
+            fifo_entries: list[SendEntry] = []
+            for number in range(start, start + 10):
+                standard_entries.append(parked_entry("orders", number))
+                in_group = {"message_group_id": f"g-{number}", "deduplication_id": str(number)}
+                fifo_entries.append(parked_entry("stock.fifo", number, **in_group))
+            queues["parked"].send(standard_entries)
+            queues["parked.fifo"].send(fifo_entries)
+        yield queues
+
+
+def parked_entry(source: str, number: int, **fields: Any) -> SendEntry:
+    body = body_of(number)
+    error = FailureError("TimeoutError", "no answer")
+    return SendEntry(body, context(body, error=error, source_queue=source), **fields)
+
+
+def test_look_at_a_fleet_shows_both_parked_queues_in_one_answer(
+    parked: dict[str, SqsQueue], capsys: Capture
+) -> None:
+    answer = answer_of(capsys, "--stack", FLEET)
+
+    seen = {queue["queue"]: queue["received"]["messages"] for queue in answer["queues"]}
+    assert seen == {"parked": 20, "parked.fifo": 20}
+    assert [queue["received"]["given_back"] for queue in answer["queues"]] == [20, 20]
+    groups = {group["queue"]: group for group in answer["groups"]}
+    assert {name: group["count"] for name, group in groups.items()} == {
+        "orders": 20,
+        "stock.fifo": 20,
+    }
+    # A look sees the first of each message group of a FIFO queue, so it knows no arrivals.
+    assert (sum(groups["orders"]["arrivals"]), sum(groups["stock.fifo"]["arrivals"])) == (20, 0)
+    assert answer["next"][1:] == [
+        f"  dlq collect --stack {FLEET}",
+        f"  dlq redrive --stack {FLEET} --group GROUP",
+    ]
+    assert {name: visible(queue) for name, queue in parked.items()} == seen
+
+
+def test_report_of_both_parked_queues_has_the_chart_of_one(
+    parked: dict[str, SqsQueue], tmp_path: Path, capsys: Capture
+) -> None:
+    out = tmp_path / "look"
+    assert dlq(["look", "--stack", FLEET, "--out", str(out)]) == 0
+
+    assert "seen: 20 messages, all given back" in capsys.readouterr().out
+    assert "parked and parked.fifo" in (out / "report.html").read_text()
+    assert len((out / "messages.jsonl").read_text().splitlines()) == 40
+    assert visible(parked["parked"]) == 20
+
+
+def test_where_one_parked_queue_moves_messages_soon_neither_is_looked_at(
+    parked: dict[str, SqsQueue], slow_server: RunningServer, capsys: Capture
+) -> None:
+    fifo = parked["parked.fifo"]
+    moved = fifo.client.create_queue(QueueName="moved.fifo", Attributes={"FifoQueue": "true"})
+    target = SqsQueue(fifo.client, moved["QueueUrl"]).describe()["QueueArn"]
+    policy = json.dumps({"deadLetterTargetArn": target, "maxReceiveCount": 5})
+    fifo.client.set_queue_attributes(QueueUrl=fifo.url, Attributes={"RedrivePolicy": policy})
+
+    assert dlq(["look", "--stack", FLEET]) == BAD_INPUT
+
+    assert "queue parked.fifo: each look counts as a receive" in capsys.readouterr().err
+    for queue in slow_server.model.queues.values():
+        assert {message.receive_count for message in queue.messages()} <= {0}
+    answer = answer_of(capsys, "--stack", FLEET, "--receives-allowed", "5")
+    assert [queue["received"]["given_back"] for queue in answer["queues"]] == [20, 20]
+
+
+def test_refusal_of_one_parked_queue_is_named_and_the_other_is_shown(
+    parked: dict[str, SqsQueue], slow_server: RunningServer, capsys: Capture
+) -> None:
+    refusal = Fault(Effect.REFUSE, "ReceiveMessage", queue="parked", code="AccessDenied")
+    slow_server.front.faults.add(refusal)
+
+    answer = answer_of(capsys, "--stack", FLEET)
+
+    received = {queue["queue"]: queue["received"] for queue in answer["queues"]}
+    assert (received["parked"]["end"], received["parked.fifo"]["messages"]) == ("error", 20)
+    assert "AccessDenied" in received["parked"]["error"]
+    assert [group["queue"] for group in answer["groups"]] == ["stock.fifo"]
+    assert visible(parked["parked.fifo"]) == 20
+
+
+def test_interrupted_look_at_the_first_queue_leaves_the_second_alone(
+    parked: dict[str, SqsQueue], slow_server: RunningServer
+) -> None:
+    def press() -> None:
+        process.send_signal(signal.SIGINT)
+
+    fault = Fault(Effect.CALL, "ReceiveMessage", nth=2, after=True, callback=press)
+    slow_server.front.faults.add(fault)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dlq", "look", "--stack", FLEET],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    output, _ = process.communicate(timeout=60)
+
+    assert process.returncode == INTERRUPTED, output
+    assert {name: visible(queue) for name, queue in parked.items()} == {
+        "parked": 20,
+        "parked.fifo": 20,
+    }
+    fifo = slow_server.model.queues["parked.fifo"]
+    assert {message.receive_count for message in fifo.messages()} == {0}

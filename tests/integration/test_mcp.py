@@ -210,7 +210,7 @@ def test_a_look_gives_back_what_it_saw_and_refuses_where_receives_move_messages(
 
     seen, refused = anyio.run(story)
 
-    assert seen["answer"]["received"]["given_back"] == 3
+    assert seen["answer"]["queues"][0]["received"]["given_back"] == 3
     [group] = seen["answer"]["groups"]
     assert group["samples"][0]["body"].startswith('{"note": "')
     assert "anna@" not in json.dumps(seen)

@@ -4,11 +4,13 @@ import argparse
 import sys
 import webbrowser
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from shutil import get_terminal_size
 
-from dlq.aws.clients import find_queue
+from dlq.archive.messages.dead_letter_schema import Row
+from dlq.aws.clients import DescribedQueue, find_queue
 from dlq.cli.arguments import add_shared, whole_number
 from dlq.cli.running import default_archive
 from dlq.cli.suggested import suggested_command
@@ -55,7 +57,7 @@ examples:
   dlq look orders-dlq
   dlq look https://sqs.eu-west-1.amazonaws.com/123456789012/orders-dlq --limit 10000
   dlq look orders-dlq --logs /aws/lambda/orders --out ./look --open
-  dlq look --stack orders                  the stack's parked queue"""
+  dlq look --stack orders                  the stack's parked queue, of a fleet both"""
 
 _GROUPS = 12
 _SAMPLE_CHARACTERS = 120
@@ -71,14 +73,14 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "queue",
         nargs="?",
         metavar="QUEUE",
-        help="its URL, ARN or name (default: the parked queue of --stack)",
+        help="its URL, ARN or name (default: the parked queues of --stack)",
     )
     add(
         "--limit",
         type=whole_number(1, MOST_MESSAGES),
         default=USUAL_MESSAGES,
         metavar="N",
-        help=f"look at N messages at most, 1 to {MOST_MESSAGES:,} (default: %(default)s)",
+        help=f"see N messages of each queue at most, 1 to {MOST_MESSAGES:,} (default: %(default)s)",
     )
     add(
         "--receives-allowed",
@@ -95,30 +97,36 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_shared(parser, "--mask", "--no-samples")
 
 
+@dataclass(frozen=True, slots=True)
+class _QueueLook:
+    """A look at one queue: what AWS said of it before, and what was received."""
+
+    facts: QueueFacts
+    received: Received
+    rows: Sequence[Row]
+
+
 def _run(options: argparse.Namespace) -> int:
     request = _request(options)
     if options.open and not options.out:
         raise InputError("--open: there is no report to open; give --out FOLDER, too")
 
-    stack = None
-    if not options.queue and options.stack:
-        stack = read_stack(options.session, options.stack)
-    queue = find_queue(_queue_name(options, stack))
-    require_receives(queue, options.receives_allowed)
+    stack = _stack(options)
+    queues = [find_queue(name) for name in ([options.queue] if stack is None else _parked(stack))]
+    for queue in queues:
+        require_receives(queue, options.receives_allowed)
     folder = _folder(options.out) if options.out else None
-    facts = queue_facts(queue, client_beside(queue))
-    _print_lines(before(facts, options.limit))
 
-    progress = progress_here()
-    received, rows = receive_and_give_back(queue, options.limit, progress=progress)
-    if received.end is End.ERROR and not rows:
-        raise InputError(f"{received.error}; nothing was received")
-    _print_lines(after(received, facts))
-    if received.end is End.INTERRUPTED:
-        print_answer(_fields(facts, received, None, ()), lambda: None)
-        return INTERRUPTED
+    looks: list[_QueueLook] = []
+    for queue in queues:
+        looks.append(_look_at(queue, options.limit))
+        if looks[-1].received.end is End.INTERRUPTED:
+            print_answer(_fields(looks, None, ()), lambda: None)
+            return INTERRUPTED
+    _require_an_answer(looks)
 
-    explained = explain(queue, rows, request, progress=progress) if rows else None
+    rows = list(chain.from_iterable(look.rows for look in looks))
+    explained = explain(queues, rows, request, progress=progress_here()) if rows else None
     findings = explained.findings if explained else None
     if folder and explained:
         _write(folder, explained)
@@ -126,15 +134,35 @@ def _run(options: argparse.Namespace) -> int:
     if findings and stack:
         steps += _next_steps_of_stack(stack)
     elif findings:
+        (look,) = looks
         stack_words = ("--stack", "") if options.stack else ()
-        steps += next_steps(facts, received, findings, PLACE_WORDS.get(), stack_words)
-    print_answer(_fields(facts, received, findings, steps), lambda: _print(findings, steps))
+        steps += next_steps(look.facts, look.received, findings, PLACE_WORDS.get(), stack_words)
+    print_answer(_fields(looks, findings, steps), lambda: _print(findings, steps))
 
     if folder and explained:
         _print_lines([f"report: {folder / _REPORT}"])
         if options.open:
             webbrowser.open((folder / _REPORT).resolve().as_uri())
     return DONE
+
+
+def _look_at(queue: DescribedQueue, limit: int) -> _QueueLook:
+    """Look at a queue, and say what it is, and what was seen. All of it is given back."""
+    facts = queue_facts(queue, client_beside(queue))
+    _print_lines(before(facts, limit))
+    received, rows = receive_and_give_back(queue, limit, progress=progress_here())
+    _print_lines(after(received, facts))
+    return _QueueLook(facts, received, rows)
+
+
+def _require_an_answer(looks: Sequence[_QueueLook]) -> None:
+    """Raise InputError if SQS refused each queue before it gave a message."""
+    errors: list[str] = []
+    for look in looks:
+        if look.received.end is End.ERROR and not look.rows:
+            errors.append(look.received.error)
+    if len(errors) == len(looks):
+        raise InputError(f"{'; '.join(errors)}; nothing was received")
 
 
 def _request(options: argparse.Namespace) -> AnalysisRequest:
@@ -151,13 +179,25 @@ def _request(options: argparse.Namespace) -> AnalysisRequest:
     )
 
 
-def _queue_name(options: argparse.Namespace, stack: StackValues | None) -> str:
-    """Return the queue that is named, or the parked queue of the stack. Raises InputError."""
+def _stack(options: argparse.Namespace) -> StackValues | None:
+    """Return the stack whose parked queues to look at; None if a queue is named.
+
+    Raises:
+        InputError: neither is given, or the stack cannot be read.
+    """
     if options.queue:
-        return str(options.queue)
-    if stack is None:
+        return None
+    if not options.stack:
         raise InputError("QUEUE is missing: give its URL, ARN or name, or --stack NAME")
-    return stack.parked_queue_url
+    return read_stack(options.session, options.stack)
+
+
+def _parked(stack: StackValues) -> list[str]:
+    """Return the URLs of the stack's parked queues: of a fleet with FIFO members, two."""
+    urls = [stack.parked_queue_url]
+    if stack.fifo_parked_queue_url:
+        urls.append(stack.fifo_parked_queue_url)
+    return urls
 
 
 def _folder(out: str) -> Path:
@@ -192,10 +232,20 @@ def _print_lines(lines: Iterable[str]) -> None:
 
 
 def _fields(
-    facts: QueueFacts, received: Received, findings: Findings | None, steps: Sequence[str]
+    looks: Sequence[_QueueLook], findings: Findings | None, steps: Sequence[str]
 ) -> dict[str, object]:
     """Return the fields of the JSON answer."""
     groups = findings.groups if findings else ()
+    return {
+        "queues": list(map(_queue_fields, looks)),
+        "logs": findings.logs if findings else "",
+        "groups": list(map(asdict, groups)),
+        "next": list(steps),
+    }
+
+
+def _queue_fields(look: _QueueLook) -> dict[str, object]:
+    facts = look.facts
     return {
         "queue": facts.queue.name,
         "queue_url": facts.queue.url,
@@ -204,10 +254,7 @@ def _fields(
         "readers": facts.readers,
         "recent_receives": facts.recent_receives,
         "unknown": facts.unknown,
-        "received": asdict(received),
-        "logs": findings.logs if findings else "",
-        "groups": list(map(asdict, groups)),
-        "next": list(steps),
+        "received": asdict(look.received),
     }
 
 
@@ -232,7 +279,7 @@ def _print(findings: Findings | None, steps: Sequence[str]) -> None:
 
 
 def _next_steps_of_stack(stack: StackValues) -> Iterator[str]:
-    """Yield the commands that put messages of the stack's parked queue back."""
+    """Yield the commands that put messages of the stack's parked queues back."""
     has_archive = stack.archive or default_archive()
     archive = () if has_archive else ("--archive", FOLDER)
     yield "next: archive them, then put back group by group, with a record:"
@@ -252,7 +299,7 @@ def _print_group(group: GroupFinding, *, has_queue: bool) -> None:
     for line in title_and_difference(group).splitlines():
         print_line(f"  {line}")
 
-    if group.first_parked_at and group.arrivals:
+    if group.first_parked_at and any(group.arrivals):
         first = minute(group.first_parked_at)
         last = minute(group.last_parked_at)
         span = f"{first} UTC" if first == last else f"{first} {_blocks(group.arrivals)} {last} UTC"

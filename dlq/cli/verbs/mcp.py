@@ -159,8 +159,8 @@ class Tools:
         which SQS would move messages after fewer than 100 receives; nothing can override that.
 
         Args:
-            queue: URL, ARN or name. Empty for the parked queue of the stack.
-            limit: see so many messages at most, 1 to 10000.
+            queue: URL, ARN or name. Empty for the parked queues of the stack.
+            limit: see so many messages of a queue at most, 1 to 10000.
         """
         words = (_value(queue),) if queue else ()
         return _text(self._run("look", *self.masks, *self.no_samples, f"--limit={limit}", *words))
