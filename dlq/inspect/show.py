@@ -474,7 +474,8 @@ def _only_id(archive: Archive, start: str) -> str:
         raise InputError(
             f"message {start}: none of the {len(drain_ids(archive)):,} drains in archive "
             f"{archive.root} brought it, under this id or as first id, and no redrive sent it; it "
-            "may still be in a queue: collect, then ask again"
+            "may still be in a queue: look there with dlq find ID --queue QUEUE, or collect, then "
+            "ask again"
         )
     if len(matches) > 1:
         ids = sorted(matches.values())

@@ -328,6 +328,27 @@ def test_the_environment_names_the_archive_of_a_stack_without_one(
     assert console.command("groups") == f"dlq groups --stack no-job --archive {tmp_path}"
 
 
+def test_find_looks_in_a_queue_also_where_the_stack_has_no_archive(
+    endpoint: str, capsys: Capture
+) -> None:
+    make_stack(
+        "no-job",
+        ReplayFunctionArn="arn:f",
+        MainQueueUrl="https://q/1/m",
+        DeadLetterQueueArn=arn("d"),
+        ParkedQueueArn=arn("p"),
+    )
+    make_queue("letters")
+    client("sqs").send_message(QueueUrl=of_queue("letters"), MessageBody='{"order": 4711}')
+
+    assert run("find", "4711", "--stack", "no-job") == 2
+    assert "has no archive" in capsys.readouterr().err
+
+    assert run("find", "4711", "--stack", "no-job", "--queue", "letters", "--json") == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["queued_matching"], answer["archived"]) == (1, None)
+
+
 def test_options_that_are_given_win_over_the_stack_s(
     stack: str, tmp_path: Path, capsys: Capture
 ) -> None:

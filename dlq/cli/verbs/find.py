@@ -131,7 +131,8 @@ def _archive_and_table(options: argparse.Namespace) -> tuple[str | None, str | N
     failure_table = options.failure_table
     if options.stack and archive is None:
         stack = read_stack(options.session, options.stack)
-        archive = stack.require_archive()
+        # A stack of "dlq use" must not keep anybody from looking in a queue.
+        archive = stack.archive if options.queue else stack.require_archive()
         failure_table = failure_table or stack.failure_table
     return archive, failure_table
 
