@@ -49,8 +49,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if expected is None or reporter is None:
         return
     patterns = expected.read_text("utf-8").splitlines()
-    for one in reporter.stats.get("skipped", ()):
-        skip = f"{one.nodeid} | {one.longrepr[2].removeprefix('Skipped: ')}"
+    for report in reporter.stats.get("skipped", ()):
+        skip = f"{report.nodeid} | {report.longrepr[2].removeprefix('Skipped: ')}"
         if not any(fnmatchcase(skip, pattern) for pattern in patterns):
             reporter.write_line(f"\nnot in {expected}: {skip}", red=True)
             session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
@@ -71,13 +71,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as ``slow`` what `make test` leaves to `make test-all`, by folder and by fixture."""
-    for item in items:
-        needs_spark = "started_spark" in getattr(item, "fixturenames", ())
+    for test in items:
+        needs_spark = "started_spark" in getattr(test, "fixturenames", ())
         # Whoever has an engine has servers and files, too; one file shows quickly that it works.
-        needs_spark |= "engine" in getattr(item, "fixturenames", ())
-        is_quick_spark = item.path.name == _QUICK_SPARK_FILE
-        if _SLOW_FOLDERS & set(item.path.parts) or (needs_spark and not is_quick_spark):
-            item.add_marker("slow")
+        needs_spark |= "engine" in getattr(test, "fixturenames", ())
+        is_quick_spark = test.path.name == _QUICK_SPARK_FILE
+        if _SLOW_FOLDERS & set(test.path.parts) or (needs_spark and not is_quick_spark):
+            test.add_marker("slow")
 
 
 def pytest_xdist_auto_num_workers() -> int:

@@ -107,11 +107,9 @@ def test_the_breaker_only_turns_replays_into_holds(
     assert held.decision.number == without.decision.number
     assert 1 <= held.decision.wait_seconds <= 900
     if held.entry is not None:
-        counters = [
-            attributes.get(REPLAY_COUNT_ATTRIBUTE)
-            for attributes in (message.attributes, held.entry.attributes)
-        ]
-        assert counters[1] == (None if message.history.is_inherited else counters[0])
+        counter = message.attributes.get(REPLAY_COUNT_ATTRIBUTE)
+        counter_of_copy = held.entry.attributes.get(REPLAY_COUNT_ATTRIBUTE)
+        assert counter_of_copy == (None if message.history.is_inherited else counter)
 
 
 @given(messages(), views(), st.integers(0, 2**32), st.booleans())

@@ -201,8 +201,9 @@ class Outage:
                 for index in self._working.pop(second, ()):
                     self._in_work -= 1
                     self._finish_try(index)
-                for start in range(0, len(letters := self._dlq.pop(second, [])), BATCH):
-                    self._replay(letters[start : start + BATCH])
+                dead_letters = self._dlq.pop(second, [])
+                for start in range(0, len(dead_letters), BATCH):
+                    self._replay(dead_letters[start : start + BATCH])
             self._consume()
         return self
 
@@ -256,18 +257,8 @@ class Outage:
         if not self.scenario.has_zeros:
             deleted = {minute: count for minute, count in deleted.items() if count}
 
-        series = {"deleted": deleted, "active": dict.fromkeys(published, 0)}
-
-        results = [
-            {
-                "Id": query,
-                "StatusCode": "Complete",
-                "Timestamps": [datetime.fromtimestamp(minute * 60, UTC) for minute in values],
-                "Values": list(values.values()),
-            }
-            for query, values in series.items()
-        ]
-        return {"MetricDataResults": results}
+        active = dict.fromkeys(published, 0)
+        return {"MetricDataResults": [_series("deleted", deleted), _series("active", active)]}
 
     def _newest_minute(self, end: datetime) -> int:
         on_time = self.rules.minute(int(end.timestamp()))
@@ -309,10 +300,8 @@ class Outage:
             self._send(0, "refused")
 
         _, _, parked = self._queues
-        bodies = [
-            str(index) for index, letter in enumerate(self.letters) if letter.kind == "refused"
-        ]
-        parked.refuses = dict.fromkeys(bodies, Refused("denied"))
+        refused = [index for index, letter in enumerate(self.letters) if letter.kind == "refused"]
+        parked.refuses = dict.fromkeys(map(str, refused), Refused("denied"))
 
     def _send(self, second: int, kind: str) -> None:
         self.letters.append(Letter(second, kind))
@@ -441,3 +430,13 @@ class Outage:
         measured = measure_dlq(outcome, [measure_batch(outcome)], self.now, RETENTION_SECONDS)
         for is_open in measured[Metric.CIRCUIT_BREAKERS_OPEN]:
             self.open[self.second] = is_open
+
+
+def _series(query: str, values: Mapping[int, int]) -> dict[str, Any]:
+    """One result of CloudWatch: its values, by minute."""
+    return {
+        "Id": query,
+        "StatusCode": "Complete",
+        "Timestamps": [datetime.fromtimestamp(minute * 60, UTC) for minute in values],
+        "Values": list(values.values()),
+    }

@@ -53,6 +53,11 @@ def bursts(second: int) -> float:
     return 1.0 if any(begin <= second < begin + 120 for begin in BURSTS) else 1 / 60
 
 
+def deployment_of_a_minute(seed: int) -> Scenario:
+    off = but(HOUR, HOUR + 60)
+    return Scenario(1, 0, after_seconds=2 * HOUR, works=off, poison_share=0.005, seed=seed)
+
+
 def healthy(rate: float, hours: float, **more: Any) -> Scenario:
     """Traffic of which 3 % can never succeed, and 3 % fail once; the queue is new."""
     fields = {"poison_share": 0.03, "transient_share": 0.03, "has_history": False, **more}
@@ -75,12 +80,7 @@ PAUSES = {
     "a worker that restarts, for 20 s of each 5 minutes": healthy(1, 3, works=works(280, 300)),
     "a deployment of 10 minutes": healthy(0.5, 5, works=but(3 * HOUR, 3 * HOUR + 600)),
     "off for 2 hours, for maintenance": healthy(0.2, 7, works=but(3 * HOUR, 5 * HOUR)),
-    **{
-        f"a deployment of 60 s, {seed}": Scenario(
-            1, 0, after_seconds=2 * HOUR, works=but(HOUR, HOUR + 60), poison_share=0.005, seed=seed
-        )
-        for seed in range(5)
-    },
+    **{f"a deployment of 60 s, {seed}": deployment_of_a_minute(seed) for seed in range(5)},
 }
 TRAFFIC = {
     "office hours, then nothing": Scenario(
@@ -139,12 +139,15 @@ UNKNOWN = {
         0.3, 3, unpublished=(0, 900)
     ),
     "an outage of an hour of which nothing is published": Scenario(0.2, unpublished=(-DAY, DAY)),
-    **{
-        f"the metric is late by {minutes} minutes for an hour": healthy(
-            1, 3, late_minutes=late(minutes), has_history=True
-        )
-        for minutes in (5, 8, 15)
-    },
+    "the metric is late by 5 minutes for an hour": healthy(
+        1, 3, late_minutes=late(5), has_history=True
+    ),
+    "the metric is late by 8 minutes for an hour": healthy(
+        1, 3, late_minutes=late(8), has_history=True
+    ),
+    "the metric is late by 15 minutes for an hour": healthy(
+        1, 3, late_minutes=late(15), has_history=True
+    ),
 }
 WORLDS = {**PAUSES, **TRAFFIC, **POISON, **UNKNOWN}
 NEVER = {

@@ -60,9 +60,8 @@ def replays_by_minute(gathered: int, paused_seconds: int, *, is_limited: bool) -
         waiting = due.pop(second)
         for start in range(0, len(waiting), BATCH):
             outcome = made.replay(waiting[start : start + BATCH], forever)
-            replays[second // 60] += sum(
-                isinstance(planned.decision, Replay) for planned in outcome.outcomes
-            )
+            replayed = [plan for plan in outcome.outcomes if isinstance(plan.decision, Replay)]
+            replays[second // 60] += len(replayed)
         for entry in dlq.sent:
             back = second + max(1, entry.delay_seconds or 0)
             due[back].append(held(entry, second))

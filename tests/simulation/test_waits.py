@@ -45,10 +45,8 @@ def waits(*, is_fifo: bool, number: int, cap_seconds: int) -> list[int]:
 def chi_square(values: Sequence[int], ceiling: int) -> float:
     """Return the distance of the values from uniform over 0..ceiling, in equal bins."""
     bins = min(BINS, ceiling + 1)
-    counts, sizes = (
-        np.bincount(np.array(some) * bins // (ceiling + 1), minlength=bins)
-        for some in (values, range(ceiling + 1))
-    )
+    counts = np.bincount(np.array(values) * bins // (ceiling + 1), minlength=bins)
+    sizes = np.bincount(np.arange(ceiling + 1) * bins // (ceiling + 1), minlength=bins)
     expected = len(values) * sizes / (ceiling + 1)
     return float(((counts - expected) ** 2 / expected).sum())
 

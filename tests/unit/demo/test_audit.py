@@ -113,12 +113,9 @@ def test_altered_unknown_and_duplicate_messages_are_noted() -> None:
 
 
 def test_dead_letters_of_a_group_that_overtake_are_found() -> None:
-    first, other = next(
-        (a, b)
-        for a in FIFO.values()
-        for b in FIFO.values()
-        if a.number < b.number and a.group == b.group
-    )
+    first = min(FIFO.values(), key=lambda message: message.number)
+    others = [message for message in FIFO.values() if message.number > first.number]
+    other = next(message for message in others if message.group == first.group)
     for order, broken in (((first, other), set()), ((other, first), {first.group})):
         journal = Journal(FIFO)
         for message in (first, other):

@@ -228,10 +228,11 @@ def test_since_when_the_metric_cannot_be_read_is_known(
 
 def every(minutes: int, per_minute: int, *, but: int = 0) -> dict[int, int]:
     """So many deletes in one minute of so many, the newest of them *but* minutes ago."""
-    return {
-        minute: per_minute * (minute % minutes == (NEWEST - but) % minutes)
-        for minute in range(MINUTE - 123, NEWEST + 1)
-    }
+    deletes = dict.fromkeys(range(MINUTE - 123, NEWEST + 1), 0)
+    for minute in deletes:
+        if minute % minutes == (NEWEST - but) % minutes:
+            deletes[minute] = per_minute
+    return deletes
 
 
 @pytest.mark.parametrize(

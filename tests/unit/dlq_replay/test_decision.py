@@ -37,6 +37,10 @@ def decide_with_highest_draw(letter: Message, rules: ReplayPolicy) -> Decision:
     return decide(letter, rules, NOW, lambda ceiling: ceiling)
 
 
+def moved_from(source_arn: str, **fields: Any) -> Message:
+    return message(DeadLetterQueueSourceArn=source_arn, **fields)
+
+
 def half(ceiling: int) -> int:
     return ceiling // 2
 
@@ -256,32 +260,37 @@ LIMIT_BYTES = 100 + len("sqs-dlq-replay-nb" + "Number" + "1")
         ({}, policy(rate_seconds=2), FIRST),
         (counter("2"), policy(), Replay(3, 16)),
         ({"sqs-dlq-context": text("{")}, policy(max_age_seconds=1), FIRST),
-        *(
-            (counter(value), policy(), INVALID)
-            for value in ("-1", "1.5", "one", "", "1e3", " 1", "٣", "9" * 39)
-        ),
+        (counter("-1"), policy(), INVALID),
+        (counter("1.5"), policy(), INVALID),
+        (counter("one"), policy(), INVALID),
+        (counter(""), policy(), INVALID),
+        (counter("1e3"), policy(), INVALID),
+        (counter(" 1"), policy(), INVALID),
+        (counter("٣"), policy(), INVALID),
+        (counter("9" * 39), policy(), INVALID),
         ({"sqs-dlq-replay-nb": MessageAttribute("Binary", b"1")}, policy(), INVALID),
-        *((counter(count), policy(), EXHAUSTED) for count in ("3", "4", "1000000", "9" * 38)),
+        (counter("3"), policy(), EXHAUSTED),
+        (counter("4"), policy(), EXHAUSTED),
+        (counter("1000000"), policy(), EXHAUSTED),
+        (counter("9" * 38), policy(), EXHAUSTED),
         ({}, policy(max_attempts=0), EXHAUSTED),
-        *(
-            (context(first_seen_seconds=NOW - age), policy(max_age_seconds=100), decision)
-            for age, decision in ((100, FIRST), (101, TOO_OLD), (-50, FIRST))
-        ),
+        (context(first_seen_seconds=NOW - 100), policy(max_age_seconds=100), FIRST),
+        (context(first_seen_seconds=NOW - 101), policy(max_age_seconds=100), TOO_OLD),
+        (context(first_seen_seconds=NOW + 50), policy(max_age_seconds=100), FIRST),
         (filler(9), policy(), FIRST),
         (filler(10), policy(), NO_ROOM),
         ({**filler(9), **context(first_id="a")}, policy(), FIRST),
         # What is due is kept within the ceiling; beyond it, it is drawn again.
-        *(
-            (context(due_seconds=NOW + due), policy(), Replay(1, delay))
-            for due, delay in ((3, 3), (-60, 0), (4, 4), (5, 4))
-        ),
+        (context(due_seconds=NOW + 3), policy(), Replay(1, 3)),
+        (context(due_seconds=NOW - 60), policy(), Replay(1, 0)),
+        (context(due_seconds=NOW + 4), policy(), Replay(1, 4)),
+        (context(due_seconds=NOW + 5), policy(), Replay(1, 4)),
         # A held copy of a queue that is no longer configured is not one of the main queue.
         (context(source_queue="other"), policy(), FOREIGN),
-        *(
-            (attributes, rules, FOREIGN)
-            for rules in (SHARED, INVOICES)
-            for attributes in ({}, context(source_queue="payments"))
-        ),
+        ({}, SHARED, FOREIGN),
+        ({}, INVOICES, FOREIGN),
+        (context(source_queue="payments"), SHARED, FOREIGN),
+        (context(source_queue="payments"), INVOICES, FOREIGN),
     ],
 )
 def test_decision_follows_from_the_attributes(
@@ -293,25 +302,14 @@ def test_decision_follows_from_the_attributes(
 @pytest.mark.parametrize(
     ("letter", "rules", "decision"),
     [
-        (message(DeadLetterQueueSourceArn=queue_arn("main")), policy(), FIRST),
-        *(
-            (message(DeadLetterQueueSourceArn=arn), policy(), FOREIGN)
-            for arn in (
-                queue_arn("other"),
-                "arn:aws:sqs:us-east-1:999999999999:main",
-                "arn:aws:sns:r:1:main",
-                "nonsense",
-                "",
-            )
-        ),
+        (moved_from(queue_arn("main")), policy(), FIRST),
+        (moved_from(queue_arn("other")), policy(), FOREIGN),
+        (moved_from("arn:aws:sqs:us-east-1:999999999999:main"), policy(), FOREIGN),
+        (moved_from("arn:aws:sns:r:1:main"), policy(), FOREIGN),
+        (moved_from("nonsense"), policy(), FOREIGN),
+        (moved_from(""), policy(), FOREIGN),
         # Only a held copy, which SQS did not move, has a wait that began before.
-        (
-            message(
-                attributes=context(due_seconds=NOW), DeadLetterQueueSourceArn=queue_arn("main")
-            ),
-            policy(),
-            FIRST,
-        ),
+        (moved_from(queue_arn("main"), attributes=context(due_seconds=NOW)), policy(), FIRST),
         *((letter, INVOICES, FIRST) for letter in OF_INVOICES),
         *((letter, SHARED, FOREIGN) for letter in OF_INVOICES),
         # Seen for the first time, it is never too old.
@@ -327,10 +325,7 @@ def test_decision_follows_from_the_attributes(
         (message(attributes=context(in_step=True), **CANARY.system), policy(), FIRST),
         # The rules apply in their order.
         (
-            message(
-                attributes={**filler(10), **counter("x")},
-                DeadLetterQueueSourceArn=queue_arn("other"),
-            ),
+            moved_from(queue_arn("other"), attributes={**filler(10), **counter("x")}),
             policy(max_attempts=0, max_age_seconds=1),
             FOREIGN,
         ),

@@ -59,9 +59,9 @@ class FakeClient:
         keys = asked["Keys"]
         assert asked["ConsistentRead"]
         left = self._left(keys)
-        items = [self.items.get(key["message_id"]["S"]) for key in keys[left:]]
+        ids = [key["message_id"]["S"] for key in keys[left:]]
         return {
-            "Responses": {name: [item for item in items if item]},
+            "Responses": {name: [self.items[key] for key in ids if key in self.items]},
             "UnprocessedKeys": {name: {"Keys": keys[:left]}} if left else {},
         }
 

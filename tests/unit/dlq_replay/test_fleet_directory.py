@@ -59,10 +59,9 @@ class FakeAccount:
 
     def paginate(self) -> Iterator[dict[str, Any]]:
         self.asked.append("mappings")
-        states = answered(self.mappings)
-        mappings = [
-            {"EventSourceArn": queue_arn(name), "State": state} for name, state in states.items()
-        ]
+        mappings = []
+        for name, state in answered(self.mappings).items():
+            mappings.append({"EventSourceArn": queue_arn(name), "State": state})
         stream = {"EventSourceArn": "arn:aws:kinesis:x:1:stream/s", "State": "Enabled"}
         yield {"EventSourceMappings": [*mappings, stream, {"State": "Enabled"}]}
 

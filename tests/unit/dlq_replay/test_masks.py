@@ -58,9 +58,7 @@ def _faults(
     for place, (kind, argument) in enumerate(items):
         rest = items[place + 1 :]
         after = _first(rest) | (follow if _may_be_empty(rest) else frozenset())
-        can_fail = fails_later or any(
-            kind not in _REPEATS or argument[0] > 0 for kind, argument in rest
-        )
+        can_fail = fails_later or any(not _is_optional(*following) for following in rest)
         if kind in _REPEATS:
             least, most, body = argument
             first = _first(body)
@@ -81,6 +79,10 @@ def _bodies(kind: Any, argument: Any) -> Sequence[Any]:
     if kind is c.BRANCH:
         return list(argument[1])
     return [argument] if kind is c.ATOMIC_GROUP else []
+
+
+def _is_optional(kind: Any, argument: Any) -> bool:
+    return kind in _REPEATS and bool(argument[0] == 0)
 
 
 def _may_be_empty(items: Any) -> bool:
@@ -280,13 +282,13 @@ def test_a_card_of_each_first_digit_is_hidden(card: str) -> None:
 )
 @pytest.mark.parametrize("filler", ["x ", "bob@example.com "])
 def test_no_place_of_the_cut_shows_half_a_secret(secret: str, filler: str) -> None:
-    words = [secret[:end] for end in range(len(secret) // 2, len(secret))]
+    halves = [secret[:end] for end in range(len(secret) // 2, len(secret))]
     for place in range(4100, 4400, 7):
         text = (filler * 4400)[:place] + " " + secret + " more" * 2000
         shown, is_cut = mask_start(text, 200)
 
         assert is_cut
-        assert not any(shown.endswith(f" {word}") for word in words)
+        assert not any(shown.endswith(f" {half}") for half in halves)
 
 
 @given(st.text(max_size=300))

@@ -53,11 +53,11 @@ def moved(name: str = "a", source: str = "main", **fields: object) -> Message:
 
 
 def days_old(*days: int) -> list[tuple[Message, RecordDecision]]:
-    system = (f"{NOW - age * DAY}000" for age in days)
-    return [
-        (message(str(n), SentTimestamp=sent_at), Failed("refused"))
-        for n, sent_at in enumerate(system)
-    ]
+    batch: list[tuple[Message, RecordDecision]] = []
+    for number, age in enumerate(days):
+        letter = message(str(number), SentTimestamp=f"{NOW - age * DAY}000")
+        batch.append((letter, Failed("refused")))
+    return batch
 
 
 BATCHES: dict[str, list[tuple[Message, RecordDecision]]] = {
@@ -86,12 +86,9 @@ BATCHES: dict[str, list[tuple[Message, RecordDecision]]] = {
     "a new letter": [(moved(), Replay(1, 0))],
     # Any producer can write a context, and a move task brings held copies to the main queue.
     "new letters with a context": [
-        (moved(name, attributes=context(**fields)), Replay(1, 0))  # type: ignore[arg-type]
-        for name, fields in {
-            "a": {"first_id": "a"},
-            "b": {"due_seconds": NOW},
-            "c": {"plan_id": "p"},
-        }.items()
+        (moved("a", attributes=context(first_id="a")), Replay(1, 0)),
+        (moved("b", attributes=context(due_seconds=NOW)), Replay(1, 0)),
+        (moved("c", attributes=context(plan_id="p")), Replay(1, 0)),
     ],
     "letters that a consumer sent there itself": [
         (message("a"), Replay(1, 0)),
@@ -165,10 +162,10 @@ def test_batch_is_measured_as_it_is_stored(name: str) -> None:
 def test_limits_are_those_of_all_queues_that_share_the_dlq(
     are_low: list[bool | None], limited: list[int]
 ) -> None:
-    reports = {
-        QueueAddress.from_arn(queue_arn(f"q{number}")): BreakerReport(is_low)
-        for number, is_low in enumerate(are_low)
-    }
+    reports = {}
+    for number, is_low in enumerate(are_low):
+        reports[QueueAddress.from_arn(queue_arn(f"q{number}"))] = BreakerReport(is_low)
+
     measured = measure_dlq(BatchOutcome((), reports), [], NOW, 14 * DAY)
 
     assert measured["CircuitBreakersOpen"] == limited

@@ -99,7 +99,8 @@ def test_message_goes_to_a_tagged_queue_that_sqs_names(
 
 
 def test_message_stays_where_its_source_does_not_answer() -> None:
-    first, second = moved("orders"), message("m-2", DeadLetterQueueSourceArn=queue_arn("invoices"))
+    first = moved("orders")
+    second = message("m-2", DeadLetterQueueSourceArn=queue_arn("invoices"))
     admission = admit([first, second], DLQ, TAGGED, frozenset())
     refused = admission.without({ORDERS: "asking about orders: AccessDenied"})
 

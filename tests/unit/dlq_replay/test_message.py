@@ -12,6 +12,13 @@ def test_record_without_attributes_has_none() -> None:
     assert Message("a", "b") == Message.from_received(record)
 
 
+NEEDS_A_TYPE = "attribute 'a': needs a type, and text or bytes"
+
+
+def attribute_a(raw: object) -> dict[str, object]:
+    return {"messageAttributes": {"a": raw}}
+
+
 @pytest.mark.parametrize(
     ("change", "rule"),
     [
@@ -20,15 +27,10 @@ def test_record_without_attributes_has_none() -> None:
         ({"body": {"a": 1}}, "body: must be text"),
         ({"messageId": 7}, "messageId: must be text"),
         ({"messageAttributes": []}, "messageAttributes: must be an object"),
-        *(
-            ({"messageAttributes": {"a": raw}}, "attribute 'a': needs a type, and text or bytes")
-            for raw in (
-                "text",
-                {"dataType": "String"},
-                {"stringValue": "x"},
-                {"dataType": "Binary", "binaryValue": "no base64!"},
-            )
-        ),
+        (attribute_a("text"), NEEDS_A_TYPE),
+        (attribute_a({"dataType": "String"}), NEEDS_A_TYPE),
+        (attribute_a({"stringValue": "x"}), NEEDS_A_TYPE),
+        (attribute_a({"dataType": "Binary", "binaryValue": "no base64!"}), NEEDS_A_TYPE),
         ({"attributes": "none"}, "attributes: must be an object"),
     ],
 )

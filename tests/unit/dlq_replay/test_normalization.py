@@ -76,7 +76,7 @@ TESTS = Path(__file__).parents[2]
 def sets_of(kind: str) -> list[list[str]]:
     """Texts as libraries, services and teams write them; the values are made up."""
     content = (TESTS / "support" / "error_texts.txt").read_text(encoding="utf-8")
-    [section] = [one for one in content.split("# ") if one.startswith(f"{kind}:")]
+    [section] = [part for part in content.split("# ") if part.startswith(f"{kind}:")]
     blocks = section.partition("\n")[2].strip().split("\n\n")
     return [block.splitlines() for block in blocks]
 

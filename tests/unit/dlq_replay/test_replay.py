@@ -220,10 +220,13 @@ def test_hold_whose_answer_does_not_come_does_not_keep_the_batch() -> None:
 
 def test_the_reason_of_a_held_copy_is_known_by_the_id_that_its_consumer_saw() -> None:
     """The look before could not read the table, or its message was not due to be parked yet."""
-    recorded = {one: Failure(one, "orders.BadAddress", "no such street") for one in ("first", "x")}
+    recorded = {
+        "first": Failure("first", "orders.BadAddress", "no such street"),
+        "x": Failure("x", "orders.BadAddress", "no such street"),
+    }
 
     def find(message_ids: Sequence[str]) -> tuple[dict[str, Failure], None]:
-        return {one: recorded[one] for one in message_ids if one in recorded}, None
+        return {key: recorded[key] for key in message_ids if key in recorded}, None
 
     rules = replace(policy(), non_retryable_errors=("BadAddress",))
     held = context(first_id="first", last_id="first", due_seconds=NOW)

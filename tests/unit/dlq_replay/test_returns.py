@@ -122,10 +122,10 @@ def test_where_nobody_asks_copies_are_marked_and_a_message_of_a_step_is_parked()
 
 def test_what_sqs_confirmed_counts_as_parked_again_of_a_step_twice() -> None:
     worker = Worker(refuses={"b": Refused("AccessDenied")})
-    exhausted = [
-        message(name, name, {**returned(name, is_back=True).attributes, **counter("3")})
-        for name in "ab"
-    ]
+    exhausted = []
+    for name in "ab":
+        attributes = {**returned(name, is_back=True).attributes, **counter("3")}
+        exhausted.append(message(name, name, attributes))
     outcome = worker.replay(*exhausted, message("c"), returned("d", in_step=True))
 
     assert decisions(outcome)[3] == STEP
@@ -226,5 +226,5 @@ def test_on_fifo_a_copy_that_waits_in_place_is_counted_at_its_first_look(
 
     assert (worker.counted()[0] == {"first-a"}) is is_counted
     assert outcome.uncounted_returns == 0
-    (copy,) = (*worker.main.sent, *worker.parked.sent)
+    [copy] = [*worker.main.sent, *worker.parked.sent]
     assert context_of(copy).is_back

@@ -166,12 +166,8 @@ FORMS = {
     """,
 }
 
-ROWS = [
-    line.strip()
-    for forms in FORMS.values()
-    for line in forms.strip("\n").split("\n")
-    if line.strip()
-]
+LINES = [line.strip() for line in "\n".join(FORMS.values()).split("\n")]
+ROWS = [line for line in LINES if line]
 
 
 @pytest.mark.parametrize("row", ROWS)

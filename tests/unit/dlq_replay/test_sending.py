@@ -65,9 +65,8 @@ def test_call_carries_one_entry_of_a_group_and_keeps_its_order(executor: Executo
     groups = [[shipment(f"{group}{n}", queue) for n in range(3)] for group in "ab"]
     send_groups(groups, executor, forever)
 
-    assert [["a0", "b0"], ["a1", "b1"], ["a2", "b2"]] == [
-        [entry.body for entry in call] for call in queue.calls
-    ]
+    bodies = [[entry.body for entry in call] for call in queue.calls]
+    assert bodies == [["a0", "b0"], ["a1", "b1"], ["a2", "b2"]]
 
 
 @pytest.mark.parametrize("failure", [Refused("no"), Unconfirmed("lost")])

@@ -86,7 +86,8 @@ def test_other_main_queues_are_read_with_their_urls(base: str) -> None:
     settings = ReplaySettings.from_env(environment(OTHER_MAIN_QUEUE_ARNS=arns, **urls))
 
     assert settings.other_main_queue_urls == {
-        QueueAddress(ACCOUNT, name): f"{base}/{ACCOUNT}/{name}" for name in ("invoices", "refunds")
+        QueueAddress(ACCOUNT, "invoices"): f"{base}/{ACCOUNT}/invoices",
+        QueueAddress(ACCOUNT, "refunds"): f"{base}/{ACCOUNT}/refunds",
     }
     assert {*settings.policy.other_main_queues} == {*settings.other_main_queue_urls}
 

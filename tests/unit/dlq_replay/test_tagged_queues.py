@@ -28,10 +28,9 @@ class TagClient:
         if isinstance(page, Exception):
             raise page
         is_last = number + 1 == len(self.pages)
+        resources = [{"ResourceARN": ARN + name, "Tags": self.tags} for name in page]
         return {
-            "ResourceTagMappingList": [
-                {"ResourceARN": ARN + name, "Tags": self.tags} for name in page
-            ],
+            "ResourceTagMappingList": resources,
             "PaginationToken": "" if is_last else str(number + 1),
         }
 

@@ -112,10 +112,10 @@ def test_other_code_has_another_address_and_leaves_the_first_in_place(
 ) -> None:
     # Bytes that move from one file to the other are other code, too.
     contents = [(b"12", b"3"), (b"1", b"23"), (b"2", b"3"), (b"12", b"3")]
-    uris = [
-        publish_job(s3, BUCKET, "code", job_in(tmp_path / str(number), *content))
-        for number, content in enumerate(contents)
-    ]
+    uris = []
+    for number, content in enumerate(contents):
+        job = job_in(tmp_path / str(number), *content)
+        uris.append(publish_job(s3, BUCKET, "code", job))
 
     assert len({uri for each in uris for uri in each.values()}) == 6
     assert uris[3] == uris[0]
@@ -127,10 +127,8 @@ def test_nothing_is_published_unless_the_job_s_subnet_is_there_and_then_its_zone
     s3: "S3Client", tmp_path: Path
 ) -> None:
     ec2 = boto3.client("ec2", region_name="us-east-1")
-    zones = {
-        subnet["SubnetId"]: subnet["AvailabilityZone"]
-        for subnet in ec2.describe_subnets()["Subnets"]
-    }
+    subnets = ec2.describe_subnets()["Subnets"]
+    zones = {subnet["SubnetId"]: subnet["AvailabilityZone"] for subnet in subnets}
     clients = {"s3": s3, "ec2": ec2}
     world = {"_client": clients.__getitem__, "JOB": job_in(tmp_path / "job")}
     event = request("Create")

@@ -123,6 +123,15 @@ def as_wired(_: pytest.MonkeyPatch) -> None:
     """Change nothing."""
 
 
+def example_events() -> dict[str, tuple[Change, Any]]:
+    """The events of the folder that the replay function answers."""
+    examples: dict[str, tuple[Change, Any]] = {}
+    for path in sorted(EVENTS.glob("*.json")):
+        if not path.name.startswith(("env", "sweep")):
+            examples[path.name] = (as_wired, json.loads(path.read_text("utf-8")))
+    return examples
+
+
 HANDLED: dict[str, tuple[Change, Any]] = {
     "nothing": (as_wired, {"Records": []}),
     "nothing from a pipe": (as_wired, []),
@@ -159,11 +168,7 @@ HANDLED: dict[str, tuple[Change, Any]] = {
         without_counters,
         event(moved("a", plan_id="p", group_id="g")),
     ),
-    **{
-        path.name: (as_wired, json.loads(path.read_text("utf-8")))
-        for path in sorted(EVENTS.glob("*.json"))
-        if not path.name.startswith(("env", "sweep"))
-    },
+    **example_events(),
 }
 UNSTEADY = ("level", "location", "timestamp", "service", "_aws", "cold_start", "xray_trace_id")
 
@@ -185,11 +190,11 @@ def test_answer_log_and_metrics_are_those_that_are_stored(
         handler.lambda_handler(given, Invocation())
 
     metrics = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    shown = [
-        " ".join(f"{key}={value}" for key, value in line.items() if key not in UNSTEADY)
-        for line in (*lines(log), *metrics)
-    ]
-    assert_stored("handled", name, "\n".join([f"answer {json.dumps(answer)}", *shown]))
+    shown = [f"answer {json.dumps(answer)}"]
+    for line in (*lines(log), *metrics):
+        steady = [f"{key}={value}" for key, value in line.items() if key not in UNSTEADY]
+        shown.append(" ".join(steady))
+    assert_stored("handled", name, "\n".join(shown))
 
 
 @pytest.mark.parametrize("level", ["DEBUG", "INFO"])
