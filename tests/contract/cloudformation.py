@@ -101,20 +101,20 @@ class Stack:
 
     @property
     def broken_rules(self) -> list[str]:
-        rules = self.template.get("Rules", {}).items()
-        return [
-            name
-            for name, rule in rules
-            if self.resolve(rule.get("RuleCondition", True))
-            and not all(self.resolve(assertion["Assert"]) for assertion in rule["Assertions"])
-        ]
+        broken = []
+        for name, rule in self.template.get("Rules", {}).items():
+            is_in_force = self.resolve(rule.get("RuleCondition", True))
+            asserted = [self.resolve(assertion["Assert"]) for assertion in rule["Assertions"]]
+            if is_in_force and not all(asserted):
+                broken.append(name)
+        return broken
 
     def of_type(self, resource_type: str) -> dict[str, dict[str, Any]]:
-        return {
-            name: resource["Properties"]
-            for name, resource in self.resources.items()
-            if resource["Type"] == resource_type
-        }
+        properties = {}
+        for name, resource in self.resources.items():
+            if resource["Type"] == resource_type:
+                properties[name] = resource["Properties"]
+        return properties
 
     def resolve(self, node: Any) -> Any:
         if isinstance(node, list):
@@ -129,11 +129,8 @@ class Stack:
         return {key: value for key, value in resolved.items() if value is not NO_VALUE}
 
     def _present(self, section: str) -> dict[str, dict[str, Any]]:
-        return {
-            name: self.resolve(entry)
-            for name, entry in self.template[section].items()
-            if self._is_created(entry)
-        }
+        entries = self.template[section].items()
+        return {name: self.resolve(entry) for name, entry in entries if self._is_created(entry)}
 
     def _is_created(self, entry: Mapping[str, Any]) -> bool:
         return "Condition" not in entry or self._holds(entry["Condition"])

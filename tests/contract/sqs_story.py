@@ -137,10 +137,8 @@ class Story:
         words += [f"{name}={types[name]}:{values[name]}" for name in names if name in values]
         if "system" in names:
             system = received["Attributes"]
-            words += [
-                f"{name}={self._system(name, system[name])}"
-                for name in sorted(system.keys() - {"SenderId", "SequenceNumber"})
-            ]
+            for name in sorted(system.keys() - {"SenderId", "SequenceNumber"}):
+                words.append(f"{name}={self._system(name, system[name])}")
             words.append(self._message(received["MessageId"]))
         return " ".join(words)
 
@@ -159,14 +157,10 @@ class Story:
         self.queues[name].delete({"ReceiptHandle": self._handle(handle)})
 
     def _delete_batch(self, name: str, *handles: str) -> str:
-        entries = [
-            {"Id": handle_name, "ReceiptHandle": self._handle(handle_name)}
-            for handle_name in handles
-        ]
+        entries = [{"Id": handle, "ReceiptHandle": self._handle(handle)} for handle in handles]
         answer = self.client.delete_message_batch(QueueUrl=self.queues[name].url, Entries=entries)
-        return " ".join(
-            f"{failure['Id']}: {failure['Code']}" for failure in answer.get("Failed", ())
-        )
+        failures = answer.get("Failed", ())
+        return " ".join(f"{failure['Id']}: {failure['Code']}" for failure in failures)
 
     def _change(self, name: str, handle: str, seconds: str) -> None:
         self.queues[name].change({"ReceiptHandle": self._handle(handle)}, int(seconds))

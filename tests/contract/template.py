@@ -81,11 +81,8 @@ def policies_of(stack: Stack, name: str = "ReplayRole") -> list[dict[str, Any]]:
     """The inline policies of a role, with those that name it; or a managed policy itself."""
     properties = stack.resources[name]["Properties"]
     physical_name = stack.resolve({"Ref": name})
-    shared = [
-        policy
-        for policy in stack.of_type("AWS::IAM::Policy").values()
-        if physical_name in policy["Roles"]
-    ]
+    policies = stack.of_type("AWS::IAM::Policy").values()
+    shared = [policy for policy in policies if physical_name in policy["Roles"]]
     own = properties.get("Policies", [properties])
     return [policy["PolicyDocument"] for policy in (*own, *shared)]
 

@@ -25,13 +25,11 @@ def unchecked(source: str) -> list[str]:
     """The calls in a module that make a session or a client whose answers nobody checks."""
     tree = ast.parse(source)
     names = dict(imported(tree))
-    checked = {
-        id(argument)
-        for call in ast.walk(tree)
-        if isinstance(call, ast.Call) and name_of(call.func, {}) == CHECK
-        for argument in call.args
-    }
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    checked: set[int] = set()
+    for call in calls:
+        if name_of(call.func, {}) == CHECK:
+            checked.update(map(id, call.args))
     return [ast.unparse(call) for call in calls if id(call) not in checked and makes(call, names)]
 
 

@@ -57,11 +57,8 @@ from dlq_replay.wire.context import FailureError, ReplayContext
 from scripts import generate_docs
 from tests.contract.template import ROOT
 
-PAGES = {
-    page: page.read_text("utf-8")
-    for pattern in ("*.md", "docs/**/*.md", "benchmarks/README.md")
-    for page in sorted(ROOT.glob(pattern))
-}
+PATHS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "benchmarks" / "README.md"]
+PAGES = {page: page.read_text("utf-8") for page in sorted(PATHS)}
 REFERENCE = PAGES[ROOT / "docs" / "reference.md"]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -96,11 +93,10 @@ def test_every_picture_has_words_for_those_who_do_not_see_it(page: Path) -> None
 
 
 def test_every_page_is_linked_from_another() -> None:
-    linked = {
-        (page.parent / link.partition("#")[0]).resolve()
-        for page, text in PAGES.items()
-        for link in LINK.findall(text)
-    }
+    linked = set()
+    for page, text in PAGES.items():
+        for link in LINK.findall(text):
+            linked.add((page.parent / link.partition("#")[0]).resolve())
 
     assert set((ROOT / "docs").glob("*.md")) <= linked
 
@@ -111,11 +107,9 @@ def test_paths_that_code_names_are_there() -> None:
         ROOT / "template.yaml",
         *(p for folder in folders for p in (ROOT / folder).rglob("*.py")),
     ]
-    named = {
-        name
-        for path in sources
-        for name in re.findall(r"docs/[\w/-]+\.md", path.read_text("utf-8"))
-    }
+    named: set[str] = set()
+    for path in sources:
+        named.update(re.findall(r"docs/[\w/-]+\.md", path.read_text("utf-8")))
 
     assert named
     assert [name for name in named if not (ROOT / name).exists()] == []
@@ -141,10 +135,10 @@ def test_a_documented_command_has_a_verb_and_options_that_there_are(command: str
     parser, _ = program._parser_of(name)  # noqa: SLF001 - the parser of a verb is not public
     options = set(parser._option_string_actions)  # noqa: SLF001 - argparse has no other list
 
+    used = {argument.partition("=")[0] for argument in words if argument.startswith("--")}
+
     assert name in ALL_VERBS
-    assert {
-        argument.partition("=")[0] for argument in words if argument.startswith("--")
-    } <= options
+    assert used <= options
 
 
 def test_a_deployment_that_is_documented_as_one_command_asks_no_question() -> None:

@@ -26,17 +26,12 @@ from tests.contract.template import ALL_PARTS, ROOT, TEMPLATE
 from tests.support.builders import message, queue_url
 
 EXAMPLES = ROOT / "templates" / "examples"
-FLEET, INSTALL, README, README_SAR, REDRIVE, SCHEDULE = (
-    (ROOT / name).read_text("utf-8")
-    for name in (
-        "docs/fleet.md",
-        "docs/install.md",
-        "README.md",
-        "README-SAR.md",
-        "docs/redrive.md",
-        "docs/schedule.md",
-    )
-)
+FLEET = (ROOT / "docs" / "fleet.md").read_text("utf-8")
+INSTALL = (ROOT / "docs" / "install.md").read_text("utf-8")
+README = (ROOT / "README.md").read_text("utf-8")
+README_SAR = (ROOT / "README-SAR.md").read_text("utf-8")
+REDRIVE = (ROOT / "docs" / "redrive.md").read_text("utf-8")
+SCHEDULE = (ROOT / "docs" / "schedule.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("service", ["logs.eu-west-1.amazonaws.com", "cloudwatch.amazonaws.com"])
@@ -77,10 +72,9 @@ def test_the_command_that_deploys_gives_values_that_the_template_takes(
 
 
 def test_other_tools_give_parameters_of_the_template_and_read_its_outputs() -> None:
-    terraform, cdk, serverless = (
-        (EXAMPLES / name).read_text("utf-8")
-        for name in ("orders.tf", "cdk_app.py", "serverless.yml")
-    )
+    terraform = (EXAMPLES / "orders.tf").read_text("utf-8")
+    cdk = (EXAMPLES / "cdk_app.py").read_text("utf-8")
+    serverless = (EXAMPLES / "serverless.yml").read_text("utf-8")
     compile(cdk, "cdk_app.py", "exec")
     [of_terraform] = re.findall(r"parameters = \{(.*?)\}", terraform, re.DOTALL)
     [of_cdk] = re.findall(r"parameters=\{(.*?)\}", cdk, re.DOTALL)
@@ -230,10 +224,10 @@ def test_spark_submit_starts_a_run() -> None:
 
 def test_emr_serverless_takes_the_example_and_starts_the_same_run() -> None:
     words = command("aws", "emr-serverless", "start-job-run")
-    given: dict[str, Any] = {
-        re.sub(r"-(\w)", lambda match: match[1].upper(), name.removeprefix("--")): text
-        for name, text in zip(words[::2], words[1::2], strict=True)
-    }
+    given: dict[str, Any] = {}
+    for option, value in zip(words[::2], words[1::2], strict=True):
+        name = re.sub(r"-(\w)", lambda match: match[1].upper(), option.removeprefix("--"))
+        given[name] = value
     given["jobDriver"] = json.loads(given["jobDriver"])
     model = Session().get_service_model("emr-serverless").operation_model("StartJobRun")
     assert model.input_shape is not None
@@ -272,9 +266,7 @@ def test_the_columns_of_athena_s_table_are_those_of_the_archive() -> None:
     columns = dict(re.findall(r"(\w+) (string|timestamp)\b", ATHENA.partition("attributes")[0]))
 
     assert len(columns) > 5
-    assert {name: ARROW_SCHEMA.field(name).type for name in columns} == {
-        name: TYPES[kind] for name, kind in columns.items()
-    }
-    assert re.findall(r"(\w+): \w+", ATHENA) == [
-        field.name for field in ARROW_SCHEMA.field("attributes").type.item_type
-    ]
+    for name, kind in columns.items():
+        assert ARROW_SCHEMA.field(name).type == TYPES[kind], name
+    fields_of_attribute = ARROW_SCHEMA.field("attributes").type.item_type
+    assert re.findall(r"(\w+): \w+", ATHENA) == [field.name for field in fields_of_attribute]

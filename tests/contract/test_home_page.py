@@ -66,11 +66,11 @@ def test_nothing_that_a_user_sees_names_a_placeholder_or_a_package_that_nobody_p
     )
     by_name = re.compile(r"(?:install\b[^\n]* |--from[ =])['\"]?sqs[-_]dlq[-_]replay\b")
 
-    texts = {
-        path: path.read_text("utf-8") for path in seen if path.suffix in (".md", ".yaml", ".py")
-    }
     placeholders = {}
-    for path, text in texts.items():
+    for path in seen:
+        if path.suffix not in (".md", ".yaml", ".py"):
+            continue
+        text = path.read_text("utf-8")
         placeholders[str(path)] = wrong.findall(text)
         if not generate_docs.IS_PUBLISHED:
             placeholders[str(path)] += by_name.findall(text)

@@ -6,9 +6,8 @@ from fnmatch import fnmatchcase
 from tests.contract.template import ROOT
 
 LINES = (ROOT / "Dockerfile").read_text("utf-8").replace("\\\n", " ").splitlines()
-STEPS = [
-    tuple(line.split(maxsplit=1)) for line in LINES if line.strip() and not line.startswith("#")
-]
+INSTRUCTIONS = [line for line in LINES if line.strip() and not line.startswith("#")]
+STEPS = [tuple(line.split(maxsplit=1)) for line in INSTRUCTIONS]
 LAST_STAGE = STEPS[max(at for at, step in enumerate(STEPS) if step[0] == "FROM") :]
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from itertools import chain
 from typing import Any
 
 import botocore.session
@@ -36,9 +37,8 @@ def test_operators_may_do_on_queues_and_archive_what_the_job_may(given: dict[str
     stack = Stack.of(TEMPLATE, given)
     policies = ["OperatorPolicy", "OperatorArchivePolicy"]
     policies += [name for name in ["OperatorSourcesPolicy"] if name in stack.resources]
-    of_operators = by_resource(
-        statement for name in policies for statement in statements_of(stack, name)
-    )
+    statements = [statements_of(stack, name) for name in policies]
+    of_operators = by_resource(chain.from_iterable(statements))
 
     for resource, actions in by_resource(statements_of(stack, "SparkJobRole")).items():
         # Only a run on AWS Glue reads a command, and removes it.
@@ -133,10 +133,9 @@ def test_operators_of_a_fleet_pause_and_resume_its_sweep_alone(given: dict[str, 
 
     for action in ("DescribeRule", *changes, "PutRule", "DeleteRule", "PutTargets"):
         is_given = action in changes | {"DescribeRule"}
-        of_sweep, of_job = (
-            Call(f"events:{action}", f"arn:aws:events:us-east-1:123456789012:rule/{rule}")
-            for rule in ("SweepRule", "SparkJobFailedRule")
-        )
+        rules = "arn:aws:events:us-east-1:123456789012:rule"
+        of_sweep = Call(f"events:{action}", f"{rules}/SweepRule")
+        of_job = Call(f"events:{action}", f"{rules}/SparkJobFailedRule")
         assert is_allowed(of_sweep, statements) is is_given
         assert not is_allowed(of_job, statements)
     for function in ("ReplayFunction", "SweepFunction"):
@@ -230,11 +229,10 @@ LONGEST_QUEUES = {
 def longest_region() -> tuple[str, str]:
     """The partition and Region whose names make the longest ARNs."""
     session = botocore.session.get_session()
-    regions = [
-        (partition, region)
-        for partition in session.get_available_partitions()
-        for region in session.get_available_regions("sqs", partition)
-    ]
+    regions = []
+    for partition in session.get_available_partitions():
+        for region in session.get_available_regions("sqs", partition):
+            regions.append((partition, region))
     return max(regions, key=lambda names: len("".join(names)))
 
 
@@ -256,13 +254,7 @@ def test_iam_has_room_for_every_policy_with_the_longest_parameters(own: dict[str
         text = json.dumps(document, separators=(",", ":"))
         return len(text.replace("arn:aws:", f"arn:{partition}:").replace("us-east-1", region))
 
-    managed = {
-        name: length(policy["PolicyDocument"])
-        for name, policy in stack.of_type("AWS::IAM::ManagedPolicy").items()
-    }
-    inline = {
-        name: sum(map(length, policies_of(stack, name))) for name in stack.of_type("AWS::IAM::Role")
-    }
-
-    assert max(managed.values()) <= LONGEST_MANAGED, managed
-    assert max(inline.values()) <= LONGEST_INLINE, inline
+    for name, policy in stack.of_type("AWS::IAM::ManagedPolicy").items():
+        assert length(policy["PolicyDocument"]) <= LONGEST_MANAGED, name
+    for name in stack.of_type("AWS::IAM::Role"):
+        assert sum(map(length, policies_of(stack, name))) <= LONGEST_INLINE, name

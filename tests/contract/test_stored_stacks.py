@@ -39,7 +39,7 @@ POLICY = "s3://rules/dlq/(orders)!policy.yaml"
 LOGS = "arn:aws:logs:us-east-1:123456789012:log-group:/shop/orders:*"
 FIRST = "with the Spark job"
 OF_THIS_ACCOUNT = {
-    n: value.replace("210987654321", "123456789012") for n, value in OWN_QUEUES.items()
+    name: url.replace("210987654321", "123456789012") for name, url in OWN_QUEUES.items()
 }
 STACKS: Mapping[str, Mapping[str, str]] = {
     FIRST: SPARK_JOB,
@@ -148,11 +148,8 @@ def _difference(first: Any, other: Any) -> Any:
     """Return the values that *other* has instead: None for those that it lacks."""
     if not (isinstance(first, dict) and isinstance(other, dict)):
         return other
-    return {
-        key: _difference(first.get(key), other.get(key))
-        for key in first | other
-        if first.get(key) != other.get(key)
-    }
+    changed = [key for key in first | other if first.get(key) != other.get(key)]
+    return {key: _difference(first.get(key), other.get(key)) for key in changed}
 
 
 class _Dumper(yaml.SafeDumper):

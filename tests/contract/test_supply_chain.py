@@ -8,9 +8,8 @@ import yaml
 
 from tests.contract.template import ROOT
 
-WORKFLOWS = {
-    path.name: path.read_text("utf-8") for path in (ROOT / ".github" / "workflows").glob("*.yml")
-}
+WORKFLOW_FILES = (ROOT / ".github" / "workflows").glob("*.yml")
+WORKFLOWS = {path.name: path.read_text("utf-8") for path in WORKFLOW_FILES}
 
 
 @pytest.mark.parametrize("name", sorted(WORKFLOWS))
@@ -60,15 +59,15 @@ def test_the_tool_that_builds_the_wheel_is_locked_at_the_version_of_the_project(
 
 @pytest.mark.parametrize("name", ["build.txt", "command.txt"])
 def test_what_is_built_and_installed_has_the_versions_of_the_tests(name: str) -> None:
-    tested, locked = (
-        set(
-            re.findall(r"^([\w.-]+==\S+)", (ROOT / "requirements" / file).read_text(), re.MULTILINE)
-        )
-        for file in ("dev.txt", name)
-    )
+    locked = locked_versions(name)
 
     assert locked
-    assert locked <= tested
+    assert locked <= locked_versions("dev.txt")
+
+
+def locked_versions(file_name: str) -> set[str]:
+    requirements = (ROOT / "requirements" / file_name).read_text()
+    return set(re.findall(r"^([\w.-]+==\S+)", requirements, re.MULTILINE))
 
 
 RELEASE = yaml.safe_load(WORKFLOWS["release.yml"])

@@ -62,15 +62,10 @@ Watched = tuple[str, str, dict[str, str]]
 
 def watched_by_alarms(stack: Stack) -> Iterator[Watched]:
     for alarm in stack.of_type("AWS::CloudWatch::Alarm").values():
-        queries = [
-            query["MetricStat"]["Metric"]
-            for query in alarm.get("Metrics", ())
-            if "MetricStat" in query
-        ]
-        for metric in queries or [alarm]:
-            dimensions = {
-                dimension["Name"]: dimension["Value"] for dimension in metric["Dimensions"]
-            }
+        queries = [query for query in alarm.get("Metrics", ()) if "MetricStat" in query]
+        metrics = [query["MetricStat"]["Metric"] for query in queries]
+        for metric in metrics or [alarm]:
+            dimensions = {part["Name"]: part["Value"] for part in metric["Dimensions"]}
             yield metric["Namespace"], metric["MetricName"], dimensions
 
 
@@ -221,9 +216,9 @@ def parts_of(name: str) -> dict[str, str]:
     section = re.split(r"^##+ ", RUNBOOK.partition(f"### {name}\n")[2], flags=re.MULTILINE)[0]
     before, *parts = re.split(r"^\*\*(.+?):\*\*", section, flags=re.MULTILINE)
     assert not before.strip()
-    return {
-        name: " ".join(text.split()) for name, text in zip(parts[::2], parts[1::2], strict=True)
-    }
+    headings = parts[::2]
+    texts = [" ".join(text.split()) for text in parts[1::2]]
+    return dict(zip(headings, texts, strict=True))
 
 
 def test_the_documents_have_each_alarm_once_and_no_other() -> None:
@@ -401,9 +396,8 @@ FLEET_CASES: list[tuple[str, Metrics, bool]] = [
     # The rule is disabled, or gone.
     ("NoSweepAlarm", {"begun": [[]], "failed": [[]]}, True),
 ]
-CASES_OF_BOTH = [(ALARMS, *case) for case in CASES] + [
-    (FLEET_ALARMS, *case) for case in FLEET_CASES
-]
+CASES_OF_BOTH = [(ALARMS, *case) for case in CASES]
+CASES_OF_BOTH += [(FLEET_ALARMS, *case) for case in FLEET_CASES]
 
 
 @pytest.mark.parametrize(("alarms", "name", "metrics", "rings"), CASES_OF_BOTH)
@@ -412,18 +406,14 @@ def test_an_alarm_rings_when_it_should(
 ) -> None:
     alarm = alarms[name]
     [expression] = [query["Expression"] for query in alarm["Metrics"] if "Expression" in query]
-    statistics = {
-        query["Id"]: STATISTICS[query["MetricStat"]["Stat"]]
-        for query in alarm["Metrics"]
-        if "MetricStat" in query
-    }
-    assert statistics.keys() == metrics.keys()
-    series = {
-        key: np.array(
-            [statistic(values) if values else np.nan for values in metrics[key]], dtype=float
-        )
-        for key, statistic in statistics.items()
-    }
+    queries = [query for query in alarm["Metrics"] if "MetricStat" in query]
+    assert {query["Id"] for query in queries} == metrics.keys()
+    series = {}
+    for query in queries:
+        statistic = STATISTICS[query["MetricStat"]["Stat"]]
+        periods = metrics[query["Id"]]
+        values = [statistic(period) if period else np.nan for period in periods]
+        series[query["Id"]] = np.array(values, dtype=float)
 
     last = eval(expression, {"__builtins__": {}}, {**FUNCTIONS, **series})[-1]  # noqa: S307 - ours
 

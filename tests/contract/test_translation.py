@@ -79,9 +79,8 @@ def test_cloudformation_s_rules_find_nothing_in_what_sam_makes_of_every_paramete
 
 
 def test_everything_that_can_be_given_is_given_there() -> None:
-    has_a_default_that_is_a_value = {
-        n for n, rule in TEMPLATE["Parameters"].items() if str(rule["Default"]) != ""
-    }
+    defaults = {name: str(rule["Default"]) for name, rule in TEMPLATE["Parameters"].items()}
+    has_a_default_that_is_a_value = {name for name, default in defaults.items() if default}
     not_together = {"AlarmEmail"}
     not_needed = {"MainQueueName", "MaxAgeSeconds"}
 
@@ -121,12 +120,9 @@ def test_no_role_could_give_itself_or_others_more(given: dict[str, str]) -> None
     """SAR refuses an application for such a role, see "Using AWS SAM with the AWS SAR"."""
     stack = Stack.of(TEMPLATE, given)
     for name, role in stack.of_type("AWS::IAM::Role").items():
-        actions = [
-            action
-            for statement in statements_of(stack, name)
-            for action in as_list(statement["Action"])
-        ]
-        assert not [action for action in actions if action.startswith("iam:")], name
+        for statement in statements_of(stack, name):
+            for action in as_list(statement["Action"]):
+                assert not action.startswith("iam:"), name
         # None of AWS's own: only what this template says itself.
         written = stack.of_type("AWS::IAM::ManagedPolicy").keys()
         assert set(role.get("ManagedPolicyArns", [])) <= written, name
@@ -150,12 +146,13 @@ def test_resources_have_no_names_of_their_own_that_would_need_more_capabilities(
 def test_a_first_deployment_that_fails_leaves_nothing() -> None:
     """Retain would keep it even then; a function takes its versions along when it is deleted."""
     resources = expand(SPARK_JOB)["Resources"]
-    retained = {
-        n: resource
-        for n, resource in resources.items()
-        if resource.get("DeletionPolicy", "Delete") != "Delete"
-    }
-    versions = {n for n, resource in retained.items() if resource["Type"] == "AWS::Lambda::Version"}
+    retained = {}
+    versions = set()
+    for name, resource in resources.items():
+        if resource.get("DeletionPolicy", "Delete") != "Delete":
+            retained[name] = resource
+            if resource["Type"] == "AWS::Lambda::Version":
+                versions.add(name)
 
     # A rollback calls the version before.
     assert len(versions) == 1
@@ -192,9 +189,8 @@ def referred(node: Any) -> Iterator[str]:
                 yield from as_list(value)
             case "Fn::Sub":
                 text = as_list(value)[0]
-                yield from (
-                    reference.split(".")[0] for reference in re.findall(r"\$\{([^}]+)}", text)
-                )
+                for reference in re.findall(r"\$\{([^}]+)}", text):
+                    yield reference.split(".")[0]
                 yield from referred(as_list(value)[1:])
             case _:
                 yield from referred(value)
@@ -237,23 +233,18 @@ def test_the_custom_resource_calls_the_function_of_today_and_again_for_new_code(
 
     See AWS::CloudFormation::CustomResource in its template reference.
     """
-    first, moved, other = (
-        expand(SPARK_JOB | given, code)["Resources"]
-        for given, code in (({}, "aaaa"), ({"RolePath": "/apps/", **NETWORK}, "aaaa"), ({}, "bbbb"))
-    )
-    before, same, after = (
-        resources["JobCode"]["Properties"] for resources in (first, moved, other)
-    )
+    elsewhere = {"RolePath": "/apps/", **NETWORK}
+    first = expand(SPARK_JOB, "aaaa")["Resources"]
+    moved = expand(SPARK_JOB | elsewhere, "aaaa")["Resources"]
+    other = expand(SPARK_JOB, "bbbb")["Resources"]
 
     # A version keeps its role and network, so it must not be what is called.
-    assert same == before
-    assert before["Bundle"] != after["Bundle"]
-    custom = {
-        name
-        for name, resource in first.items()
-        if resource["Type"] == "AWS::CloudFormation::CustomResource"
-    }
-    assert custom == {"JobCode"}
+    assert moved["JobCode"]["Properties"] == first["JobCode"]["Properties"]
+    bundles = [resources["JobCode"]["Properties"]["Bundle"] for resources in (first, other)]
+    assert bundles[0] != bundles[1]
+    types = {name: resource["Type"] for name, resource in first.items()}
+    custom = [name for name in types if types[name] == "AWS::CloudFormation::CustomResource"]
+    assert custom == ["JobCode"]
     for resources in (first, moved, other):
         job_code = resources["JobCode"]["Properties"]
         assert job_code["ServiceToken"] == {"Fn::GetAtt": [PUBLISHER, "Arn"]}

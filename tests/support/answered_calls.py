@@ -53,6 +53,7 @@ def simulating(statements: list[dict[str, Any]]) -> Answer:
         for name, key in asked.items():
             if name.endswith(".ContextKeyName"):
                 context[key] = asked[name.replace("Name", "Values.member.1")]
+
         resource = asked["ResourceArns.member.1"]
         actions = [name for key, name in asked.items() if key.startswith("ActionNames.")]
         results = ""

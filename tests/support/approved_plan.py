@@ -108,11 +108,11 @@ def _order(row: Row) -> tuple[Any, ...]:
 
 def _messages(archive: Archive) -> list[Row]:
     """Read one row of each message: that which was drained first."""
-    rows = [
-        {**row, "file": path}
-        for path in message_files(archive)
-        for row in pq.ParquetFile(pa.BufferReader(archive.read(path))).read().to_pylist()
-    ]
+    rows = []
+    for path in message_files(archive):
+        table = pq.ParquetFile(pa.BufferReader(archive.read(path))).read()
+        rows += [{**row, "file": path} for row in table.to_pylist()]
+
     rows.sort(
         key=lambda row: (
             row["drained_at"],

@@ -63,15 +63,17 @@ def policy(
     sizes = dict.fromkeys(
         ("main_max_bytes", "dlq_max_bytes", "parked_max_bytes"), max_message_bytes
     )
+    other_main_queues = {}
+    for name, own_limits in (others or {}).items():
+        other_main_queues[QueueAddress(ACCOUNT, name)] = QueueLimits(**own_limits)
+
     return ReplayPolicy(
         main_queue=QueueAddress(ACCOUNT, main),
         max_attempts=max_attempts,
         backoff=Backoff(rate_seconds, cap_seconds),
         max_age_seconds=max_age_seconds,
         limits=QueueLimits(**{**sizes, **limits}),
-        other_main_queues={
-            QueueAddress(ACCOUNT, name): QueueLimits(**own) for name, own in (others or {}).items()
-        },
+        other_main_queues=other_main_queues,
     )
 
 
@@ -194,10 +196,13 @@ class FakeQueue:
         return Confirmed(f"copy-{len(self.sent)}")
 
     def change_visibility(self, changes: Sequence[tuple[Message, int]]) -> list[Message]:
-        self.visibility.extend(
-            (m.message_id, seconds) for m, seconds in changes if m.message_id not in self.stuck
-        )
-        return [m for m, _ in changes if m.message_id in self.stuck]
+        stuck = []
+        for message, seconds in changes:
+            if message.message_id in self.stuck:
+                stuck.append(message)
+            else:
+                self.visibility.append((message.message_id, seconds))
+        return stuck
 
 
 class StuckQueue(FakeQueue):

@@ -51,10 +51,8 @@ class Grouping:
     def add(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Add the three columns."""
         for batch in batches:
-            digests = [
-                zlib.crc32(str(message_id).encode())
-                for message_id in batch["message_id"].to_pylist()
-            ]
+            ids = map(str, batch["message_id"].to_pylist())
+            digests = [zlib.crc32(message_id.encode()) for message_id in ids]
             values: dict[str, Any] = {
                 GROUP_ID: [GROUPS[digest % len(GROUPS)] for digest in digests],
                 TASK: [digest // 7 % self.tasks for digest in digests],

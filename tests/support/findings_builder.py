@@ -96,12 +96,15 @@ def a_group(**changes: Any) -> GroupFinding:
     return replace(group, **changes)
 
 
+def bucket_start(number: int) -> datetime:
+    """When the bucket of this number begins; the first one is 0."""
+    return FIRST_BUCKET + timedelta(seconds=BUCKET_SECONDS * number)
+
+
 def some_findings(*groups: GroupFinding, **changes: Any) -> Findings:
     """Findings of these groups; counts and shares add up, and each has arrivals in all buckets."""
     total = sum(group.count for group in groups)
-    starts = tuple(
-        FIRST_BUCKET + timedelta(seconds=BUCKET_SECONDS * number) for number in range(BUCKETS)
-    )
+    starts = tuple(map(bucket_start, range(BUCKETS)))
     buckets = len(changes.get("bucket_starts", starts))
     filled = []
     for group in groups:
@@ -132,15 +135,14 @@ def many_findings(number: int) -> Findings:
     for place in range(number):
         value = f"v{place}"
         condition = f"body LIKE '%v{place}%'"
+        fields = [f"body.field_{n}" for n in range(5)]
+        differences = [a_difference(field, value, condition=condition) for field in fields]
         group = a_group(
             group_id=f"g-{place:010x}",
             title=f"ValidationError {place}: field <text> must be one of <text>, not <text>",
             count=(number - place) * 10,
             arrivals=tuple(chance.choice((0, 0, 1, 3, 9)) for _ in range(BUCKETS)),
-            differences=tuple(
-                a_difference(field=f"body.field_{n}", value=value, condition=condition)
-                for n in range(5)
-            ),
+            differences=tuple(differences),
             samples=tuple(a_sample(message_id=f"m-{place}-{n}", body=body) for n in range(5)),
         )
         groups.append(group)
@@ -149,12 +151,13 @@ def many_findings(number: int) -> Findings:
 
 def hostile_findings() -> Findings:
     """Every text of every group is hostile, and each hostile text stands in every kind of place."""
-    number = len(HOSTILE_TEXTS)
+    groups = []
+    for place in range(len(HOSTILE_TEXTS)):
+        texts = HOSTILE_TEXTS[place:] + HOSTILE_TEXTS[:place]
+        groups.append(_hostile_group(cycle(texts), place))
+
     return some_findings(
-        *(
-            _hostile_group(cycle(HOSTILE_TEXTS[place:] + HOSTILE_TEXTS[:place]), place)
-            for place in range(number)
-        ),
+        *groups,
         plan_id=HOSTILE_TEXTS[0],
         archive=HOSTILE_TEXTS[1],
         plan_path=HOSTILE_TEXTS[16],

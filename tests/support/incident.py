@@ -6,18 +6,16 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Any
 
 from dlq.explain.findings import Difference, Findings, GroupFinding, Synonym
 from tests.support.findings_builder import (
-    BUCKET_SECONDS,
     BUCKETS,
-    FIRST_BUCKET,
     SOURCE,
     a_difference,
     a_group,
     a_sample,
+    bucket_start,
     some_findings,
 )
 
@@ -81,17 +79,21 @@ def fleet_findings() -> Findings:
 
 
 def _group(chance: random.Random, failure: Failure) -> GroupFinding:
-    weights = [
-        max(0.0, failure.curve(n / BUCKETS)) * chance.uniform(0.75, 1.25) for n in range(BUCKETS)
-    ]
+    weights = []
+    for number in range(BUCKETS):
+        height = max(0.0, failure.curve(number / BUCKETS))
+        weights.append(height * chance.uniform(0.75, 1.25))
 
     arrivals = Counter(chance.choices(range(BUCKETS), weights, k=failure.size))
-    first, last = (
-        FIRST_BUCKET + timedelta(seconds=BUCKET_SECONDS * place)
-        for place in (min(arrivals), max(arrivals))
-    )
+    first = bucket_start(min(arrivals))
+    last = bucket_start(max(arrivals))
 
     body = json.dumps(failure.body) if failure.body else ""
+    samples = []
+    for number in range(3):
+        message_id = f"m-{failure.size}-{number}"
+        samples.append(a_sample(message_id=message_id, sent_at=first, body=body))
+
     return a_group(
         group_id=f"g-{chance.randrange(16**10):010x}",
         title=failure.title,
@@ -103,9 +105,7 @@ def _group(chance: random.Random, failure: Failure) -> GroupFinding:
         reasons={failure.reason: failure.size},
         sources={failure.source: failure.size},
         differences=failure.differences,
-        samples=tuple(
-            a_sample(message_id=f"m-{failure.size}-{n}", sent_at=first, body=body) for n in range(3)
-        ),
+        samples=tuple(samples),
     )
 
 

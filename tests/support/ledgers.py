@@ -76,16 +76,16 @@ def tries(draw: st.DrawFn) -> Try:
         drain_ids=tuple(draw(texts) for _ in ids),
     )
 
-    settled_at = timestamp(
-        NOW - draw(st.sampled_from([known_age for known_age in AGES if known_age <= age]))
-    )
-    results = tuple(
-        Result(message_id, draw(st.sampled_from(OUTCOMES)), settled_at, draw(texts), draw(texts))
-        for message_id in ids
-        if draw(st.integers(0, 4))
-    )
+    settled_age = draw(st.sampled_from([known_age for known_age in AGES if known_age <= age]))
+    settled_at = timestamp(NOW - settled_age)
+    results = []
+    for message_id in ids:
+        # One of five messages has no result.
+        if draw(st.integers(0, 4)):
+            outcome = draw(st.sampled_from(OUTCOMES))
+            results.append(Result(message_id, outcome, settled_at, draw(texts), draw(texts)))
 
-    maybe = st.sampled_from([results, None])
+    maybe = st.sampled_from([tuple(results), None])
     return Try(plan_id, run_id, claim, draw(maybe), draw(maybe))
 
 
@@ -172,14 +172,8 @@ def settle(
     unit = f"unit-{len(archive.list('ledger'))}"
     claim = Claim("me@here", "why", "https://q", at, tuple(outcomes), lock=lock)
     assert ledger.claim(unit, 0, claim)
-    ledger.record(
-        unit,
-        0,
-        [
-            Result(message_id, disposition, at, **more)
-            for message_id, disposition in outcomes.items()
-        ],
-    )
+    results = [Result(message_id, outcome, at, **more) for message_id, outcome in outcomes.items()]
+    ledger.record(unit, 0, results)
 
 
 def write(archive: Archive, made: Sequence[Try], first_chunk: int = 1) -> None:
@@ -193,13 +187,9 @@ def write(archive: Archive, made: Sequence[Try], first_chunk: int = 1) -> None:
 def attempts_of(archive: Archive, plan_id: str | None = None) -> list[Attempt]:
     """Return attempts by the claims and results of a plan, or of all, whatever result files say."""
     states = list_runs(archive)
-    runs = dict.fromkeys(
-        name.run for name in attempt_names(archive) if plan_id in (None, name.plan_id)
-    )
-    return [
-        attempt
-        for run in runs
-        for attempt in read_attempts(
-            archive, run, is_closed=states.get(run, RunState.OPEN) is not RunState.OPEN
-        )
-    ]
+    names = [name for name in attempt_names(archive) if plan_id in (None, name.plan_id)]
+    attempts: list[Attempt] = []
+    for run in dict.fromkeys(name.run for name in names):
+        is_closed = states.get(run, RunState.OPEN) is not RunState.OPEN
+        attempts += read_attempts(archive, run, is_closed=is_closed)
+    return attempts

@@ -47,9 +47,8 @@ class Family:
     def alive(self) -> list[Process]:
         """Return the processes that live; one that has ended and was not waited for does not."""
         mark = f"{_NAME}={self.tag}".encode()
-        return [
-            process for folder in Path("/proc").glob("[0-9]*") if (process := _read(folder, mark))
-        ]
+        processes = [_read(folder, mark) for folder in Path("/proc").glob("[0-9]*")]
+        return [process for process in processes if process]
 
     def kill(self) -> None:
         """End every process, also those that others start meanwhile."""

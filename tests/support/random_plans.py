@@ -77,22 +77,19 @@ def random_plans(seed: int, number: int) -> RandomPlans:
 
     for plan in range(number):
         groups = [f"s-{plan}-{n}" for n in range(random.randint(1, 3))]
-        actions |= {
-            group_id: random.choice(_ACTIONS) for group_id in groups if random.random() < 0.9
-        }
+        for group_id in groups:
+            if random.random() < 0.9:
+                actions[group_id] = random.choice(_ACTIONS)
         halted += [group_id for group_id in groups if random.random() < 0.1]
 
         of_plan = [_random_row(random, plan, groups, n) for n in range(random.randint(0, 14))]
         rows += of_plan
-        elsewhere += [
-            _random_row(random, plan, groups, 100 + n) for n in range(random.randint(0, 2))
-        ]
+        for number_elsewhere in range(100, 100 + random.randint(0, 2)):
+            elsewhere.append(_random_row(random, plan, groups, number_elsewhere))
 
-        states += [
-            {"message_id": row["message_id"], "state": random.choice(_STATES)}
-            for row in of_plan
-            if random.random() < 0.25
-        ]
+        for row in of_plan:
+            if random.random() < 0.25:
+                states.append({"message_id": row["message_id"], "state": random.choice(_STATES)})
 
     random.shuffle(rows)
     of_groups = pa.Table.from_pylist(elsewhere, ROWS)

@@ -43,14 +43,17 @@ class ReplayStack:
         client = boto3.client("sqs", endpoint_url=url)
         unique = uuid.uuid4().hex[:8]
         fields: dict[str, Any] = {"Attributes": {"FifoQueue": "true"}} if suffix else {}
-        main, dlq, parked = (
-            client.create_queue(QueueName=f"{role}-{unique}{suffix}", **fields)["QueueUrl"]
-            for role in ("main", "dlq", "parked")
-        )
-        urls = {"MAIN_QUEUE_URL": main, "DLQ_URL": dlq, "PARKED_QUEUE_URL": parked}
+
+        def create(role: str) -> SqsQueue:
+            queue = client.create_queue(QueueName=f"{role}-{unique}{suffix}", **fields)
+            return SqsQueue(client, queue["QueueUrl"])
+
+        main = create("main")
+        dlq = create("dlq")
+        parked = create("parked")
+        urls = {"MAIN_QUEUE_URL": main.url, "DLQ_URL": dlq.url, "PARKED_QUEUE_URL": parked.url}
         given = {"BACKOFF_CAP_SECONDS": "0", "AWS_ENDPOINT_URL": url, **urls, **variables}
-        queues = [SqsQueue(client, url) for url in (main, dlq, parked)]
-        return cls(queues[0], queues[1], queues[2], environment(**given))
+        return cls(main, dlq, parked, environment(**given))
 
     @contextmanager
     def wired(self) -> Iterator["ReplayStack"]:

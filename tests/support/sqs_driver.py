@@ -99,9 +99,9 @@ class QueueDriver:
     def counts(self) -> tuple[int, int, int]:
         """Return the numbers of visible, in-flight and delayed messages."""
         kind = "ApproximateNumberOfMessages"
-        visible, in_flight, delayed = (
-            int(self.attribute(kind + suffix)) for suffix in ("", "NotVisible", "Delayed")
-        )
+        visible = int(self.attribute(kind))
+        in_flight = int(self.attribute(f"{kind}NotVisible"))
+        delayed = int(self.attribute(f"{kind}Delayed"))
         return visible, in_flight, delayed
 
     def send(self, body: str = "x", **fields: Any) -> dict[str, Any]:
