@@ -401,8 +401,8 @@ def _words_of_stack(
 
     stack_words: list[str] = []
     if "--archive" in lacking and running.default_archive() is None:
-        if name == "status" and stack_outputs.queue_tag:
-            # A fleet has a status without an archive, too.
+        if name == "status":
+            # There are queues to count.
             stack_words = ["--archive", ""]
         else:
             stack_outputs.require_archive()

@@ -13,6 +13,9 @@ from dlq.cli.running import PlainParser, default_archive, load
 from dlq.cli.verb import PLACE_WORDS, PROGRAM, STACK, STACK_VARIABLE, TYPED, option
 from dlq.stack.outputs import StackValues, stack_options
 
+FOLDER = "./dead-letters"
+"""The archive of suggested commands where there is none."""
+
 OTHER_WORDS = "OPTIONS..."
 """Stands, in an answer of a run on AWS Glue, for the words that ``typed_values`` does not read.
 

@@ -43,7 +43,7 @@ LATEST = 20
 
 @dataclass(frozen=True, slots=True)
 class StatusOptions:
-    """The arguments of ``status``: see its help."""
+    """The arguments of ``status``: see its help. The archive is empty for none."""
 
     archive: str
     parked_queue_url: str | None = None
@@ -138,6 +138,7 @@ class ArchiveStatus:
     report: NewestReport | None = None
     open_runs: tuple[str, ...] = ()
     pending_sources: Mapping[str, int] = field(default_factory=dict)
+    dead_letters: QueueCounts | None = None
 
     def count(self, state: str) -> int:
         """Return the number of messages in a state, or pending."""
@@ -163,20 +164,44 @@ def status(options: StatusOptions, *, progress: Progress = silent) -> ArchiveSta
     Raises:
         InputError: the queue or the archive cannot be used as given.
     """
-    archive = open_archive(options.archive)
+    archive = open_archive(options.archive) if options.archive else None
     url = options.parked_queue_url
     queue = require_queue("--parked-queue-url", url, sqs_client).counts if url else None
+    counts = _without_archive()
+    if archive:
+        counts = _archive_status(archive, options, progress)
+
+    dlq_url = options.dlq_url
+    dead_letters = queue_counts(SqsQueue(sqs_client(dlq_url), dlq_url)) if dlq_url else None
+    return replace(
+        counts,
+        queue=queue,
+        dead_letters=dead_letters,
+        dlq=_dlq_status(options, dead_letters),
+    )
+
+
+def _without_archive() -> ArchiveStatus:
+    return ArchiveStatus(
+        archive="",
+        at=datetime.now(UTC),
+        queue=None,
+        messages=0,
+        counts={},
+        oldest_pending_at=None,
+        drains=(),
+        plans=(),
+    )
+
+
+def _archive_status(archive: Archive, options: StatusOptions, progress: Progress) -> ArchiveStatus:
+    """Count what is archived, and what failed again of the latest plans."""
     with progress("counting", str):
         counts = count_with_report(archive, is_fleet=bool(options.queue_tag))
 
     table = options.failure_table
     latest = [_with_returns(archive, plan, table) for plan in counts.plans[-LATEST:]]
-    return replace(
-        counts,
-        plans=(*counts.plans[:-LATEST], *latest),
-        queue=queue,
-        dlq=_dlq_status(options),
-    )
+    return replace(counts, plans=(*counts.plans[:-LATEST], *latest))
 
 
 def count_with_report(archive: Archive, *, is_fleet: bool = False) -> ArchiveStatus:
@@ -221,8 +246,8 @@ def _count(flags: Any) -> int:  # noqa: ANN401 - an Arrow column of booleans
     return int(pc.sum(flags).as_py() or 0)
 
 
-def _dlq_status(options: StatusOptions) -> DlqStatus | None:
-    """Ask for the limit of a queue, and for its waiting messages. Never raises an error of AWS."""
+def _dlq_status(options: StatusOptions, dead_letters: QueueCounts | None) -> DlqStatus | None:
+    """Ask for the limit of a queue, whose DLQ has *dead_letters*. Never raises an error of AWS."""
     if not options.failure_table or not options.main_queue_url:
         return None
 
@@ -230,14 +255,12 @@ def _dlq_status(options: StatusOptions) -> DlqStatus | None:
     if limit.per_minute is None:
         return DlqStatus(fault=limit.fault, unjudged=limit.unjudged)
 
-    url = options.dlq_url
-    counts = queue_counts(SqsQueue(sqs_client(url), url)) if url else None
     return DlqStatus(
         per_minute=limit.per_minute,
         sentence=limit.sentence,
         unjudged=limit.unjudged,
         # Held by a delayed re-send, or on FIFO by visibility.
-        waiting=counts.delayed + counts.in_flight if counts else None,
+        waiting=dead_letters.delayed + dead_letters.in_flight if dead_letters else None,
     )
 
 

@@ -3,14 +3,12 @@
 import shlex
 from collections.abc import Iterator, Sequence
 
+from dlq.cli.suggested import FOLDER
 from dlq.explain.findings import Findings, in_rows
 from dlq.figures import counted, second
 from dlq.look.look import Received
 from dlq.look.queue_facts import LEAST_RECEIVES, RECENT_MINUTES, QueueFacts, target_name
 from dlq.look.receiver import HIDDEN_SECONDS, MOST_BYTES, RECEIVE_SECONDS, RECEIVES_LEFT, End
-
-FOLDER = "./dead-letters"
-"""The archive of the commands that follow, where there is none."""
 
 _NAMED = 10
 """Messages that are named one by one, at most."""

@@ -331,13 +331,9 @@ def test_the_environment_names_the_archive_of_a_stack_without_one(
 def test_find_looks_in_a_queue_also_where_the_stack_has_no_archive(
     endpoint: str, capsys: Capture
 ) -> None:
-    make_stack(
-        "no-job",
-        ReplayFunctionArn="arn:f",
-        MainQueueUrl="https://q/1/m",
-        DeadLetterQueueArn=arn("d"),
-        ParkedQueueArn=arn("p"),
-    )
+    for role in ("main", "dlq", "parked"):
+        make_queue(role)
+    make_stack_without_a_job()
     make_queue("letters")
     client("sqs").send_message(QueueUrl=of_queue("letters"), MessageBody='{"order": 4711}')
 
@@ -347,6 +343,38 @@ def test_find_looks_in_a_queue_also_where_the_stack_has_no_archive(
     assert run("find", "4711", "--stack", "no-job", "--queue", "letters", "--json") == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["queued_matching"], answer["archived"]) == (1, None)
+
+
+@pytest.mark.usefixtures("endpoint")
+def test_the_status_of_a_stack_without_an_archive_counts_its_queues(capsys: Capture) -> None:
+    for role, number in {"main": 0, "parked": 3, "dlq": 2}.items():
+        url = make_queue(role)
+        for _ in range(number):
+            client("sqs").send_message(QueueUrl=url, MessageBody="{}")
+    stack = make_stack_without_a_job()
+
+    assert run("status", "--stack", stack) == 0
+
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head.startswith(f"stack {stack} at ")
+    assert lines == [
+        "DLQ: about 2 visible, 0 in flight, 0 delayed",
+        "parked queue: about 3 visible, 0 in flight, 0 delayed",
+        (
+            "no archive, because the stack has no Spark job: deploy it with CreateSparkJob=true, "
+            "or keep the archive in a folder:"
+        ),
+        f"  dlq collect --stack {stack} --region {REGION} --archive ./dead-letters",
+    ]
+
+    assert run("status", "--stack", stack, "--json") == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["archive"], answer["messages"], answer["report"]) == ("", 0, None)
+    assert (answer["queue"]["visible"], answer["dead_letters"]["visible"]) == (3, 2)
+
+    # No run of a job can count them.
+    assert run("status", "--stack", stack, "--on-glue") == 2
+    assert "has no AWS Glue job" in capsys.readouterr().err
 
 
 def test_options_that_are_given_win_over_the_stack_s(
@@ -937,7 +965,7 @@ def test_status_says_the_limit_and_what_waits(
     since = f"{datetime.fromtimestamp(seconds - 720, UTC):%Y-%m-%d %H:%M} UTC"
     assert "circuit breaker: limited to 1 replay a minute since " in out
     assert f"{since}; the consumer has deleted nothing for 20 minutes" in out
-    assert "DLQ: about 3 wait" in out
+    assert "DLQ: about 0 visible, 0 in flight, 3 delayed" in out
 
     breaker.update(Update(put={**dict.fromkeys(limited), **UNREAD}))
     assert run("status", "--stack", stack) == 0

@@ -13,7 +13,7 @@ from dlq.archive.messages.dead_letter_schema import Row
 from dlq.aws.clients import DescribedQueue, find_queue
 from dlq.cli.arguments import add_shared, whole_number
 from dlq.cli.running import default_archive
-from dlq.cli.suggested import suggested_command
+from dlq.cli.suggested import FOLDER, suggested_command
 from dlq.cli.terminal import AS_JSON, print_answer, print_line, print_parts
 from dlq.cli.verb import DONE, INTERRUPTED, PLACE_WORDS, Verb, progress_here
 from dlq.cli.verbs.collect import title_and_difference
@@ -39,7 +39,7 @@ from dlq.look.queue_facts import (
     require_receives,
 )
 from dlq.look.receiver import End
-from dlq.look.sentences import FOLDER, after, before, next_steps
+from dlq.look.sentences import after, before, next_steps
 from dlq.stack.outputs import StackValues, read_stack
 
 _ABOUT = """\

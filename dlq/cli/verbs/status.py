@@ -10,7 +10,7 @@ from dlq.archive.ledger.message_state import PENDING
 from dlq.archive.storage.files import is_begun, open_archive
 from dlq.aws.clients import QueueCounts
 from dlq.cli.arguments import add_shared
-from dlq.cli.suggested import suggested_command
+from dlq.cli.suggested import FOLDER, suggested_command
 from dlq.cli.terminal import (
     failed_again,
     print_answer,
@@ -47,6 +47,8 @@ _ABOUT = """\
 Counts the messages of the archive and, if you name it, of the parked queue: by state, by drain and
 by plan. Names the oldest pending message and those unconfirmed, and the circuit breaker's limit.
 Changes nothing; needs no Spark: an archive on S3 is read whole, by this machine.
+
+A stack that was deployed without the Spark job has no archive: its queues are counted alone.
 
 Of a fleet, a stack with a QueueTag, it prints a line for each member DLQ, first what needs a
 person: a message close to its expiry, sends that fail, a limited main queue, new groups. The age of
@@ -182,11 +184,17 @@ def print_status(status: ArchiveStatus) -> None:
     """Print the counts, and the next command."""
     if file := STACK_FILE.get():
         print_line(f"stack {STACK.get()} (dlq use: {file})")
-    print_line(f"archive {status.archive} at {minute(status.at)} UTC")
+    place = f"archive {status.archive}" if status.archive else f"stack {STACK.get()}"
+    print_line(f"{place} at {minute(status.at)} UTC")
+    if status.dead_letters:
+        print_line(f"DLQ: {_in_words(status.dead_letters)}")
     if status.queue:
         print_line(f"parked queue: {_in_words(status.queue)}")
     if status.dlq:
         _print_breaker(status.dlq)
+    if not status.archive:
+        _print_how_to_begin()
+        return
 
     if status.messages:
         counts = (status.messages, status.count(PENDING), *map(status.count, _STATES))
@@ -210,6 +218,15 @@ def print_status(status: ArchiveStatus) -> None:
 
     for line in _next_steps(status):
         print_line(line)
+
+
+def _print_how_to_begin() -> None:
+    """Print how a stack without an archive gets one."""
+    print_line(
+        "no archive, because the stack has no Spark job: deploy it with CreateSparkJob=true, or "
+        "keep the archive in a folder:"
+    )
+    print_line(f"  {suggested_command('collect', '', '--archive', FOLDER)}")
 
 
 def _in_words(queue: QueueCounts) -> str:
@@ -239,8 +256,6 @@ def _print_breaker(dlq: DlqStatus) -> None:
         print_line(f"circuit breaker: {dlq.sentence}")
     if dlq.unjudged:
         print_line(f"circuit breaker: {dlq.unjudged}; dlq doctor says what to change")
-    if dlq.waiting is not None:
-        print_line(f"DLQ: about {dlq.waiting:,} wait")
 
 
 def _print_latest(name: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
