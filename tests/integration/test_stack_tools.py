@@ -636,6 +636,7 @@ def test_a_pipe_in_place_of_the_mapping_is_paused_and_resumed_and_no_fault(
     function = client("lambda").get_function(FunctionName="replay")["Configuration"]["FunctionArn"]
     make_pipe("ours", function)
     make_pipe("another-s", f"{function}-2", "dlq-2")
+    leave_replay_to_a_pipe()
     assert run("pause", "--stack", stack) == 0
     paused = capsys.readouterr().out
     assert run("resume", "--stack", stack) == 0
@@ -651,6 +652,39 @@ def test_a_pipe_in_place_of_the_mapping_is_paused_and_resumed_and_no_fault(
     doctored = capsys.readouterr().out
     assert "0 broken, 0 at risk" in doctored
     assert "paused" not in doctored
+
+
+def leave_replay_to_a_pipe() -> None:
+    """Update the stack with ``ReplayEnabled=false``."""
+    cloudformation = client("cloudformation")
+    template = cloudformation.get_template(StackName=STACK)["TemplateBody"]
+    cloudformation.update_stack(
+        StackName=STACK,
+        TemplateBody=json.dumps({**template, "Parameters": {"ReplayEnabled": {"Type": "String"}}}),
+        Parameters=[{"ParameterKey": "ReplayEnabled", "ParameterValue": "false"}],
+    )
+
+
+def test_a_region_without_pipes_can_pause_a_mapping_and_is_named_where_a_pipe_matters(
+    stack: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_PIPES", "http://127.0.0.1:1")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    assert run("pause", "--stack", stack) == 0
+    assert run("resume", "--stack", stack) == 0
+    assert mapping_state() == "Enabled"
+
+    leave_replay_to_a_pipe()
+    capsys.readouterr()
+    assert run("pause", "--stack", stack) == 2
+
+    (mapping,) = client("lambda").list_event_source_mappings()["EventSourceMappings"]
+    error = capsys.readouterr().err
+    assert f"stack {stack}: EventBridge Pipes does not say whether a pipe feeds its" in error
+    assert "Could not connect to the endpoint URL" in error
+    assert f"update-event-source-mapping --uuid {mapping['UUID']} --enabled or --no-" in error
+    # Nothing is half turned off.
+    assert mapping_state() == "Enabled"
 
 
 def test_a_mapping_is_paused_and_no_test_message_sent_until_it_is_resumed(

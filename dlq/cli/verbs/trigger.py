@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from dlq.cli.terminal import print_answer, print_line
 from dlq.cli.verb import DONE, Verb
 from dlq.errors import InputError
@@ -23,7 +25,7 @@ from dlq.stack.survey import (
     read_sweep_rule,
 )
 from dlq_replay.aws.breaker_table import DynamoDbBreaker
-from dlq_replay.aws.sqs import SqsQueue
+from dlq_replay.aws.sqs import SqsQueue, describe
 from dlq_replay.aws.tagged_queues import list_tagged_queues
 from dlq_replay.errors import QueueError, TableError
 from dlq_replay.rules.breaker import BreakerView, Update, rules_for
@@ -278,7 +280,12 @@ class _Limits:
 def _feeds(client: Client, stack: StackValues) -> list[TriggerFacts]:
     """List the rule of a stack's sweep, then event source mappings and pipes of its function.
 
-    The rule is turned off first: a sweep reads what no mapping reads.
+    The rule is turned off first: a sweep reads what no mapping reads. Pipes are asked for only
+    where the stack leaves its DLQ to something else (``ReplayEnabled=false``), or nothing feeds it:
+    not every Region has EventBridge Pipes.
+
+    Raises:
+        InputError: AWS does not say which pipes there are.
     """
     triggers: list[TriggerFacts] = []
     if stack.sweep_rule:
@@ -286,11 +293,36 @@ def _feeds(client: Client, stack: StackValues) -> list[TriggerFacts]:
 
     function_arn = stack.function_arn
     triggers += list_mappings(client, FunctionName=function_arn.rpartition(":")[2])
+    if triggers and stack.replay_enabled:
+        return triggers
+
+    try:
+        pipes = list_pipes(client, TargetPrefix=function_arn)
+    except (ClientError, BotoCoreError) as error:
+        raise _pipes_not_known(stack, triggers, error) from error
     # The prefix is also that of functions with a longer name.
-    for pipe in list_pipes(client, TargetPrefix=function_arn):
+    for pipe in pipes:
         if pipe.target == function_arn:
             triggers.append(pipe)
     return triggers
+
+
+def _pipes_not_known(
+    stack: StackValues, triggers: Sequence[TriggerFacts], error: Exception
+) -> InputError:
+    """Return the error that says what AWS refuses, and how a person turns *triggers* on or off."""
+    by_hand = []
+    for trigger in triggers:
+        name = trigger.name.rpartition(" ")[2]
+        command = f"aws lambda update-event-source-mapping --uuid {name} --enabled or --no-enabled"
+        if trigger.is_rule:
+            command = f"aws events enable-rule or disable-rule --name {name}"
+        by_hand.append(command)
+    return InputError(
+        f"stack {stack.stack}: EventBridge Pipes does not say whether a pipe feeds its function: "
+        f"{describe(error)}; allow pipes:ListPipes; in a Region that has no Pipes turn the others "
+        f"on or off yourself: {'; '.join(by_hand) or 'there are none'}"
+    )
 
 
 def _pause(options: argparse.Namespace) -> int:
@@ -342,6 +374,8 @@ true. To keep it, update the stack with ReplayEnabled=false."""
 _ABOUT_PAUSE = f"""\
 Turns off the trigger of the replay function, an event source mapping or a pipe, and waits until it
 is off. {_STAY} {_LASTS}
+
+A pipe is looked for in a stack with ReplayEnabled=false alone.
 
 In a fleet the triggers are the rule of the sweep and the mappings; a sweep that has begun ends
 within a minute."""
