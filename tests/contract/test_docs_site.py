@@ -174,7 +174,7 @@ raise ValueError("nobody reads this")
         ("look.md", "[here](#rights)", "[here](#rights)"),
         ("look.md", "[AWS](https://aws.amazon.com)", "[AWS](https://aws.amazon.com)"),
         ("index.md", '<img src="docs/images/a.png">', '<img src="images/a.png">'),
-        ("faq.md", "[erase.md](erase.md)", "[Erase messages](erase.md)"),
+        ("faq.md", "[erase.md](erase.md)", "[Erase a person's data](erase.md)"),
     ],
 )
 def test_a_link_leads_to_the_page_of_the_site_that_has_the_file(
