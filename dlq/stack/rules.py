@@ -185,6 +185,45 @@ class Installation(StackFacts):
         return (*self.main_queues, self.dlq, self.parked)
 
 
+@dataclass(frozen=True, slots=True)
+class ReplayTime:
+    """The time until a message that always fails is parked.
+
+    Attributes:
+        replays: how often it is replayed, unless it gets too old before.
+        wait_seconds: the waits before the replays, on average, all of them.
+        try_seconds: the time of one try until the message is dead, at most: the receives of the
+            main queue, each of which hides the message.
+        most_seconds: after this age it is parked anyway; None for never.
+    """
+
+    replays: int
+    wait_seconds: float
+    try_seconds: int
+    most_seconds: int | None
+
+    @property
+    def total_seconds(self) -> float:
+        """The first try, the waits, and a try after each."""
+        seconds = self.wait_seconds + (self.replays + 1) * self.try_seconds
+        return seconds if self.most_seconds is None else min(seconds, self.most_seconds)
+
+
+def replay_time(installation: Installation) -> ReplayTime:
+    """Return how long a message of the main queue is replayed."""
+    policy = installation.settings.policy
+    main = installation.main
+    replays = range(1, policy.max_attempts + 1)
+    # A wait is a random time up to its ceiling.
+    wait_seconds = sum(policy.backoff.window_seconds(number) / 2 for number in replays)
+    return ReplayTime(
+        replays=policy.max_attempts,
+        wait_seconds=wait_seconds,
+        try_seconds=main.visibility_timeout_seconds * (main.max_receive_count or 1),
+        most_seconds=policy.max_age_seconds,
+    )
+
+
 class Severity(StrEnum):
     """Severity of a finding."""
 

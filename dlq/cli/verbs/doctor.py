@@ -12,15 +12,23 @@ from dlq.cli.verb import CHECK_FAILED, DONE, Verb
 from dlq.cli.verbs import require_yes
 from dlq.cli.verbs.doctor_all import examine_all, print_findings
 from dlq.errors import InputError
+from dlq.figures import counted, duration
 from dlq.stack.outputs import clients_of, read_stack, required
-from dlq.stack.rules import FleetInstallation, Installation, Severity, StackFinding, examine
+from dlq.stack.rules import (
+    FleetInstallation,
+    Installation,
+    Severity,
+    StackFinding,
+    examine,
+    replay_time,
+)
 from dlq.stack.survey import survey, survey_fleet
 from dlq.stack.trial import Check, Trial
 
 _ABOUT = """\
 Checks an installation: its queues, function, trigger, keys, table and log groups; of a fleet
-without its members. Prints what is broken or at risk, and what to change. Exit code 1 if something
-is broken. Changes nothing.
+without its members. Prints what is broken or at risk, and what to change, and when a message that
+always fails is parked. Exit code 1 if something is broken. Changes nothing.
 
 With --send-test-message it also sends one marked message to the DLQ, whose counter makes the
 function park it: no consumer sees it. It finds the message among at most 100 parked ones, compares
@@ -80,9 +88,13 @@ def _run(options: argparse.Namespace) -> int:
     if options.send_test_message and isinstance(facts, Installation):
         checks = _send_test_message(options, facts)
 
+    parked_after_seconds = None
+    if isinstance(facts, Installation):
+        parked_after_seconds = round(replay_time(facts).total_seconds)
     answer = {
         "function": facts.function_name,
         "findings": list(map(asdict, findings)),
+        "parked_after_seconds": parked_after_seconds,
         "test_message": list(map(asdict, checks)),
     }
     print_answer(answer, lambda: None)
@@ -134,9 +146,27 @@ def _print(facts: Installation | FleetInstallation, findings: Sequence[StackFind
         f"{counts[Severity.BROKEN]} broken, {counts[Severity.RISK]} at risk, "
         f"{counts[Severity.UNKNOWN]} could not be checked"
     )
+    if isinstance(facts, Installation):
+        print_line(_replay_time_in_words(facts))
     if isinstance(facts, FleetInstallation):
         print_line("next, for its members and what could join:")
         print_line(f"  {suggested_command('doctor', '', '--all')}")
+
+
+def _replay_time_in_words(installation: Installation) -> str:
+    """Format when a message that always fails is parked, and why then."""
+    time = replay_time(installation)
+    main = installation.main
+    text = (
+        f"a message of {main.name} that always fails is parked after about "
+        f"{duration(time.total_seconds)}: {counted(time.replays, 'replay')}, which wait for about "
+        f"{duration(time.wait_seconds)} in all, and up to {duration(time.try_seconds)} until each "
+        f"try has failed ({counted(main.max_receive_count or 1, 'receive')} of "
+        f"{duration(main.visibility_timeout_seconds)})"
+    )
+    if time.most_seconds is not None:
+        text += f"; none after {duration(time.most_seconds)}"
+    return text
 
 
 VERB = Verb(

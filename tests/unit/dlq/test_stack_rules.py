@@ -7,8 +7,16 @@ from typing import Any
 import pytest
 
 from dlq.aws.clients import DescribedQueue
-from dlq.stack.rules import Installation, Severity, StackFinding, TriggerFacts, examine
+from dlq.stack.rules import (
+    Installation,
+    Severity,
+    StackFinding,
+    TriggerFacts,
+    examine,
+    replay_time,
+)
 from dlq_replay.settings import ReplaySettings
+from tests.contract.template import TEMPLATE
 from tests.support.builders import environment, queue_arn, queue_url
 from tests.support.golden import assert_stored, stored_rows
 
@@ -100,6 +108,13 @@ def limiting(**changes: Any) -> Installation:
     facts = {"settings": settings(**variables), "account": "123456789012", **changes}
     return shared("invoices", **facts)
 
+
+BACKOFF = {
+    "MaxAttempts": "MAX_ATTEMPTS",
+    "BackoffRate": "BACKOFF_RATE",
+    "BackoffCapSeconds": "BACKOFF_CAP_SECONDS",
+}
+"""The parameters of the template, and the variables of its function."""
 
 KEY = "arn:aws:kms:eu-west-1:123456789012:key/data"
 OFF = replace(TRIGGER, state="Disabled")
@@ -223,3 +238,29 @@ def test_sqs_s_own_keys_need_no_permission(key: str | None) -> None:
     facts = queue("main") if key is None else queue("main", KmsMasterKeyId=key)
 
     assert facts.customer_key is None
+
+
+@pytest.mark.parametrize(
+    ("variables", "attributes", "seconds"),
+    [
+        # The template's defaults at SQS's: half of 20, 40, ..., 640 and 14 times 900 s, and 21
+        # tries of 5 receives of 30 s.
+        ({}, {"VisibilityTimeout": "30"}, 6_930 + 21 * 150),
+        ({}, {"VisibilityTimeout": "0"}, 6_930),
+        ({"MAX_ATTEMPTS": "0"}, {"VisibilityTimeout": "30"}, 150),
+        ({"MAX_AGE_SECONDS": "3600"}, {"VisibilityTimeout": "30"}, 3_600),
+        ({}, {"VisibilityTimeout": "30", "RedrivePolicy": ""}, 6_930 + 21 * 30),
+    ],
+)
+def test_what_always_fails_is_parked_after_the_waits_and_its_tries(
+    variables: dict[str, str], attributes: dict[str, str], seconds: int
+) -> None:
+    defaults = {
+        variable: str(TEMPLATE["Parameters"][parameter]["Default"])
+        for parameter, variable in BACKOFF.items()
+    }
+    facts = installation(
+        settings=settings(**defaults | variables), main=queue("main", **attributes)
+    )
+
+    assert replay_time(facts).total_seconds == seconds
