@@ -56,7 +56,7 @@ def _console(folder: Path) -> Console:
     archive.write(f"reports/{PLAN_ID}/plan.yaml", plan_text(plan).encode())
     jobs = Jobs(folder / "job")
     console = Console(archive, lambda: ANALYZED_AT + timedelta(minutes=4), "ann@desk", jobs)
-    return replace(console, stack="orders-dlq")
+    return replace(console, stack="orders-replay")
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ archive and table from the outputs of that stack. Without a stack, give them as 
 _EXAMPLES = f"""\
 a group of messages, from the parked queue to the main queue:
 
-  dlq use orders-dlq
+  dlq use orders-replay
   dlq collect                          parked queue to archive; why the messages failed
   dlq groups                           the groups, and what is decided about each
   dlq redrive --group g-53cb1ad25b     a dry run

@@ -1,7 +1,7 @@
 # docs/install.md: the stack from Terraform, in front of a queue and its DLQ.
 
-resource "aws_cloudformation_stack" "orders_dlq" {
-  name         = "orders-dlq"
+resource "aws_cloudformation_stack" "orders_replay" {
+  name         = "orders-replay"
   template_url = "https://BUCKET.s3.eu-west-1.amazonaws.com/sqs-dlq-replay/0.1.0.yaml"
   capabilities = ["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"]
 
@@ -32,7 +32,7 @@ resource "aws_sqs_queue" "orders_dlq" {
 resource "aws_sqs_queue_redrive_policy" "orders_dlq" {
   queue_url = aws_sqs_queue.orders_dlq.id
   redrive_policy = jsonencode({
-    deadLetterTargetArn = aws_cloudformation_stack.orders_dlq.outputs["ParkedQueueArn"]
+    deadLetterTargetArn = aws_cloudformation_stack.orders_replay.outputs["ParkedQueueArn"]
     maxReceiveCount     = 1000
   })
 }

@@ -42,7 +42,7 @@ Exit code 0 also where nothing is there."""
 _EXAMPLES = """\
 examples:
 
-  dlq find 4711 --stack orders
+  dlq find 4711 --stack orders-replay
   dlq find 4711 --queue orders-dlq            no stack, no archive: only in the queue
   dlq find 'ORD-47[0-9]+' --regex --archive ./dead-letters"""
 

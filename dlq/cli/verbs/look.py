@@ -57,7 +57,7 @@ examples:
   dlq look orders-dlq
   dlq look https://sqs.eu-west-1.amazonaws.com/123456789012/orders-dlq --limit 10000
   dlq look orders-dlq --logs /aws/lambda/orders --out ./look --open
-  dlq look --stack orders                  the stack's parked queue, of a fleet both"""
+  dlq look --stack orders-replay           the stack's parked queue, of a fleet both"""
 
 _GROUPS = 12
 _SAMPLE_CHARACTERS = 120

@@ -29,7 +29,7 @@ What a command or the environment names beats it: --stack, --archive, {STACK_VAR
 _EXAMPLES = """\
 examples:
 
-  dlq use orders-dlq --region eu-west-1 --profile prod
+  dlq use orders-replay --region eu-west-1 --profile prod
   dlq use
   dlq use --none"""
 
