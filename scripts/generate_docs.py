@@ -277,8 +277,8 @@ def costs() -> Lines:
 | a fleet of 300 DLQs at rest, a month | **{dollars(fleet)}** by sweep; 300 \
 stacks {dollars(stacks_dollars(300, 0))} |
 | the Glue job each night, 10 minutes | **{dollars(30 * 2 / 6 * DPU_HOUR)}** a month more |
-| metrics of a main queue | at most {metrics} of ${CUSTOM_METRIC:.2f} a month, \
-for the hours in which they are written: nothing without dead letters |
+| metrics of a main queue | {QUEUE_METRICS + TOTAL_METRICS} as a rule, {metrics} at most, of \
+${CUSTOM_METRIC:.2f} a month, for the hours in which they are written: nothing without dead letters |
 | the circuit breaker of a main queue | at most **{dollars(MINUTES * reads * METRIC_READ)}** a \
 month: {MINUTES:,} reads of its metrics, one in each minute of an hour in which \
 {rules.least_returns} messages failed again, as where some always fail, or while there is a limit; \
