@@ -93,6 +93,19 @@ QUEUE_METRICS = 12
 TOTAL_METRICS = 4
 """Of a main queue in an hour with dead letters, with four reasons to park; of all together."""
 
+COMMANDS = (
+    ("`look` of 10,000 messages, and `find --queue` of as many", 2_000, 0, 0),
+    ("`find`, `show`, `groups`, `status` and `doctor` of one stack", 10, 10, 1),
+    ("`status` of a fleet of 300 DLQs that all have dead letters", 602, 10, 1_200),
+    ("`collect` of 1,000 messages", 211, 40, 0),
+    ("`redrive` of 1,000 messages with `--at-once`", 109, 46, 0),
+    ("a ramp besides, for each hour that it waits", 720, 300, 2_160),
+)
+"""Of a command: requests of SQS, files of S3 written or listed, metrics read.
+
+Those of ``collect`` and ``redrive`` were counted on 1,000 messages, with moto. A ramp looks six
+times a minute, reads six metrics and two queues, and renews the archive lock every 12 s."""
+
 FLEETS = ((1, 0), (1, 1), (10, 0), (10, 3), (10, 10), (300, 0), (300, 3), (300, 300))
 """DLQs, and how many of them get dead letters in each minute."""
 
@@ -236,12 +249,18 @@ def install_elsewhere(*, is_published: bool = IS_PUBLISHED) -> Lines:
         yield "`make wheel` writes it into `dist/`, and a release has it. No checkout is needed:"
         yield ""
     yield "```sh"
-    yield f"pip install {package} -c constraints.txt   {TESTED}"
-    yield f"pipx install {package}"
-    yield f"uvx --from {package} dlq look orders-dlq   # no install"
-    yield f"pip install '{package}[spark]'             # only for large work, see below"
-    yield f"pip install '{package}[mcp]'               # only for agents, see agents.md"
+    yield TESTED
+    yield f"pip install {package} -c constraints.txt"
     yield "```"
+    yield ""
+    yield f"or `pipx install {package}`; or without an install:"
+    yield ""
+    yield "```sh"
+    yield f"uvx --from {package} dlq look orders-dlq"
+    yield "```"
+    yield ""
+    yield f"Extras: `[spark]` for large work, see below, as in `pip install '{package}[spark]'`;"
+    yield "`[mcp]` for [agents](agents.md)."
 
 
 def costs() -> Lines:
@@ -278,7 +297,8 @@ def costs() -> Lines:
 stacks {dollars(stacks_dollars(300, 0))} |
 | the Glue job each night, 10 minutes | **{dollars(30 * 2 / 6 * DPU_HOUR)}** a month more |
 | metrics of a main queue | {QUEUE_METRICS + TOTAL_METRICS} as a rule, {metrics} at most, of \
-${CUSTOM_METRIC:.2f} a month, for the hours in which they are written: nothing without dead letters |
+${CUSTOM_METRIC:.2f} a month, for the hours in which they are written: nothing without dead \
+letters |
 | the circuit breaker of a main queue | at most **{dollars(MINUTES * reads * METRIC_READ)}** a \
 month: {MINUTES:,} reads of its metrics, one in each minute of an hour in which \
 {rules.least_returns} messages failed again, as where some always fail, or while there is a limit; \
@@ -311,6 +331,26 @@ alarm, {dollars(DASHBOARD)} per dashboard, ${METRIC_READ * 1000:.2f} per 1,000 m
 | Glue 6.0 | ${DPU_HOUR} per DPU-hour |
 | S3 | ${S3_PUT * 1000:g} per 1,000 writing requests, ${S3_GB_MONTH} per GB and month |
 """.splitlines()
+
+
+def command_costs() -> Lines:
+    """Return what commands cost: docs/growth.md."""
+    rows: list[list[str]] = []
+    for command, requests, files, metrics in COMMANDS:
+        cost = requests * SQS_PER_REQUEST + files * S3_PUT + metrics * METRIC_READ
+        rows.append([command, f"{requests:,}", f"{files:,}", f"{metrics:,}", f"${cost:.4f}"])
+    minute = 2 * DPU_HOUR / 60
+    rows.append(
+        ["any verb with `--on-glue`, for each minute, besides", "", "", "", f"${minute:.4f}"]
+    )
+    heading = [
+        "command",
+        "requests of SQS",
+        "files of S3 written or listed",
+        "metrics read",
+        "cost",
+    ]
+    return table(heading, rows)
 
 
 def fleet_costs() -> Lines:
@@ -456,6 +496,7 @@ def _condition(statement: Mapping[str, Any]) -> str:
 
 
 BLOCKS: Mapping[str, Callable[[], Lines]] = {
+    "command-costs": command_costs,
     "costs": costs,
     "endpoints": endpoints,
     "fleet-costs": fleet_costs,
