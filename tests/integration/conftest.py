@@ -123,10 +123,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Start Spark before all else that a test needs: its variables stay in the environment."""
-    for item in items:
-        parameters = getattr(getattr(item, "callspec", None), "params", {})
-        if isinstance(item, pytest.Function) and parameters.get("engine") == "spark":
-            item.fixturenames = ["started_spark", *item.fixturenames]
+    for test in items:
+        parameters = getattr(getattr(test, "callspec", None), "params", {})
+        if isinstance(test, pytest.Function) and parameters.get("engine") == "spark":
+            test.fixturenames = ["started_spark", *test.fixturenames]
 
 
 @pytest.fixture

@@ -113,6 +113,11 @@ def analyzed(engine: Engine, archive: Archive, **options: Any) -> Findings:
     return analyze(engine, archive, AnalysisRequest(**options))
 
 
+def counts_of(findings: Findings) -> dict[str, int]:
+    """The number of messages of each group."""
+    return {group.group_id: group.count for group in findings.groups}
+
+
 def reported(engine: Engine, archive: Archive, action: str = "redrive") -> str:
     """Analyze; set the action of each group in the plan of the report; return its path."""
     return str(approve(Path(analyzed(engine, archive).plan_path), action))

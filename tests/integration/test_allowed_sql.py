@@ -8,6 +8,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import DataType
 
 from dlq.archive.messages.dead_letter_schema import READ_SCHEMA
 from dlq.errors import InputError
@@ -41,18 +42,19 @@ def test_each_form_and_function_gives_what_spark_gives_for_the_text(rows: "DataF
         built = [attribute_value(rows, text)[0].alias(f"c{n}") for n, text in enumerate(part)]
         expected = rows.select(*plain)
         actual = rows.select(*built)
-        types = [[field.dataType for field in frame.schema] for frame in (expected, actual)]
-        shown = [
-            frame.select(*(F.col(name).cast("string") for name in frame.columns))
-            .toArrow()
-            .to_pydict()
-            for frame in (expected, actual)
-        ]
-        for n, text in enumerate(part):
-            pairs = [(types[k][n], shown[k][f"c{n}"]) for k in (0, 1)]
-            if pairs[0] != pairs[1]:
-                wrong[text] = pairs
+        pairs = zip(types_and_texts(expected), types_and_texts(actual), strict=True)
+        for text, (by_spark, by_us) in zip(part, pairs, strict=True):
+            if by_spark != by_us:
+                wrong[text] = (by_spark, by_us)
     assert wrong == {}
+
+
+def types_and_texts(frame: "DataFrame") -> list[tuple[DataType, list[str | None]]]:
+    """Return the type of each column, and its values as texts."""
+    as_texts = frame.select(*(F.col(name).cast("string") for name in frame.columns)).toArrow()
+    columns = [as_texts[name].to_pylist() for name in as_texts.column_names]
+    types = [field.dataType for field in frame.schema]
+    return list(zip(types, columns, strict=True))
 
 
 @pytest.mark.parametrize("sql", FAILING)
@@ -98,6 +100,5 @@ def test_the_guide_lists_the_functions() -> None:
     section = guide.partition("### What a condition may contain\n")[2].partition("\n## ")[0]
     listed = dict(re.findall(r"^\| ([a-z A-Z]+) \| (`.*`) \|$", section, re.MULTILINE))
 
-    assert {
-        kind: cell.strip("`").replace("`, `", " ") for kind, cell in listed.items()
-    } == FUNCTIONS
+    names = {kind: cell.strip("`").replace("`, `", " ") for kind, cell in listed.items()}
+    assert names == FUNCTIONS

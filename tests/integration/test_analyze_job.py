@@ -146,10 +146,9 @@ def test_nothing_of_a_body_is_shown_without_samples(
     bodies += [json.dumps({"id": n % 7, "who": "mona lisa"}) for n in range(24)]
     messages = [message(f"m-{n}", body) for n, body in enumerate(bodies)]
     error = context(error=FailureError("TimeoutError", "no answer for 'mona lisa'"))
-    messages += [
-        message(f"e-{n}", "{}", {**error, "who": text("mona lisa")}, MessageGroupId="mona-lisa")
-        for n in range(24)
-    ]
+    attributes = {**error, "who": text("mona lisa")}
+    for number in range(24):
+        messages.append(message(f"e-{number}", "{}", attributes, MessageGroupId="mona-lisa"))
     archive = archive_of(
         tmp_path / "archive", [*messages, parked(1), *map(parked, range(2, 30, 2))]
     )
@@ -161,9 +160,8 @@ def test_nothing_of_a_body_is_shown_without_samples(
     assert "parked_by_sqs: text <hidden>" in {group["title"] for group in table}
     assert all(group["samples"] == [] for group in table)
     differences = [difference for group in table for difference in group["differences"]]
-    assert "message_group_id" in {
-        part["field"] for difference in differences for part in difference["parts"]
-    }
+    parts = [part for difference in differences for part in difference["parts"]]
+    assert "message_group_id" in {part["field"] for part in parts}
     assert sorted(path.name for path in out.iterdir()) == [
         "groups.parquet",
         "plan.yaml",
@@ -173,9 +171,8 @@ def test_nothing_of_a_body_is_shown_without_samples(
     [notice] = Path(archive.root).glob("reports/*/notice.json")
     texts = json.loads(notice.read_text())
     assert texts["shows_values"] is False
-    assert {group["title"] for group in texts["groups"].values()} == {
-        group["title"] for group in table
-    }
+    titles_of_notice = {group["title"] for group in texts["groups"].values()}
+    assert titles_of_notice == {group["title"] for group in table}
     assert any(" = ***" in group["difference"] for group in texts["groups"].values())
     shown = capsys.readouterr()
     written = [path.read_text() for path in (*out.iterdir(), notice) if path.suffix != ".parquet"]
@@ -216,9 +213,9 @@ def test_every_message_is_in_a_group_whatever_a_stranger_sent(
 ) -> None:
     # SQS takes no half characters, and no empty body.
     hostile = [text for text in HOSTILE_TEXTS if text and "\ud800" not in text]
-    letters = [
-        message(f"odd-{n}", body, context(reason="too_old")) for n, body in enumerate(ODD_BODIES)
-    ]
+    letters = []
+    for number, body in enumerate(ODD_BODIES):
+        letters.append(message(f"odd-{number}", body, context(reason="too_old")))
     for place, hostile_text in enumerate(hostile):
         ours = context(reason="too_old", error=FailureError(hostile_text[:60], hostile_text[:200]))
         for n in range(12):
@@ -226,9 +223,8 @@ def test_every_message_is_in_a_group_whatever_a_stranger_sent(
             letters.append(
                 message(f"{place}-{n}", body, {**ours, "tenant": text(hostile_text[:2000])})
             )
-        letters += [
-            message(f"{place}-body-{n}", body) for n, body in enumerate(bodies_of(hostile_text))
-        ]
+        for number, body in enumerate(bodies_of(hostile_text)):
+            letters.append(message(f"{place}-body-{number}", body))
     archive = archive_of(tmp_path / "archive", letters)
     out = tmp_path / "out"
 
@@ -276,23 +272,17 @@ def test_first_difference_is_the_cause_and_its_condition_selects_it(
     by_name = {fault.name: fault for fault in FAULTS}
     faults = [by_name["field missing inside"], by_name["dependency"]]
     letters = dead_letters(2, healthy=250, faults=faults, of_each=50)
-    archive = archive_of(
-        tmp_path,
-        [
-            message(
-                f"m-{place:04d}",
-                json.dumps(letter.body),
-                {name: text(value) for name, value in letter.attributes.items()},
-            )
-            for place, letter in enumerate(letters)
-        ],
-    )
+    parked_letters = []
+    for place, letter in enumerate(letters):
+        attributes = {name: text(value) for name, value in letter.attributes.items()}
+        parked_letters.append(message(f"m-{place:04d}", json.dumps(letter.body), attributes))
+    archive = archive_of(tmp_path, parked_letters)
 
-    first, second = analyzed(engine, archive).groups[:2]
+    groups = analyzed(engine, archive).groups[:2]
 
-    claims = {
-        format_predicate(group.differences[0]): group.differences[0] for group in (first, second)
-    }
+    claims = {}
+    for group in groups:
+        claims[format_predicate(group.differences[0])] = group.differences[0]
     assert set(claims) == {"body.shop.owner.url is missing", "body.region = ap"}
     missing = claims["body.shop.owner.url is missing"]
     messages = first_rows_of(archive, drain_ids(archive))

@@ -39,9 +39,8 @@ def test_the_public_app_s_way_is_one_send_an_invocation(rig: Rig, client: "SQSCl
 
     assert watch.requests["SendMessage"] == 2
     assert watch.processor_seconds > 0
-    assert ["3", "3"] == [
-        raw["MessageAttributes"]["sqs-dlq-replay-nb"]["StringValue"] for raw in received
-    ]
+    counters = [raw["MessageAttributes"]["sqs-dlq-replay-nb"] for raw in received]
+    assert [counter["StringValue"] for counter in counters] == ["3", "3"]
 
 
 def test_the_loop_moves_all_in_three_requests_for_ten(rig: Rig, client: "SQSClient") -> None:
@@ -54,7 +53,6 @@ def test_the_loop_moves_all_in_three_requests_for_ten(rig: Rig, client: "SQSClie
         moved = redrive_by_loop(client, source, target, 40)
 
     assert moved == 40
-    assert {"ReceiveMessage": 4, "SendMessageBatch": 4, "DeleteMessageBatch": 4} == {
-        name: count for name, count in watch.requests.items() if count
-    }
+    requests = {name: count for name, count in watch.requests.items() if count}
+    assert requests == {"ReceiveMessage": 4, "SendMessageBatch": 4, "DeleteMessageBatch": 4}
     assert redrive_by_loop(client, source, target, 10) == 0

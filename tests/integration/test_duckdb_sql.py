@@ -1,8 +1,8 @@
 """DuckDB gives what Spark gives, or the SQL is refused: over a table of forms and of values."""
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
@@ -33,11 +33,8 @@ WRITTEN = [sql for sql in FORMS if sql not in REFUSED]
 FAILS = "fails"
 """The value of a form where it fails on a row, in either engine."""
 
-ON_LONG_TEXT = [
-    sql
-    for sql in WRITTEN
-    if any(name in sql for name in ("s LIKE", "s RLIKE", "s ILIKE", "(s", "(json", "s ||"))
-]
+READS_A_TEXT = re.compile(r"s LIKE|s RLIKE|s ILIKE|\(s|\(json|s \|\|")
+ON_LONG_TEXT = [sql for sql in WRITTEN if READS_A_TEXT.search(sql)]
 
 
 def by_spark(rows: "DataFrame", forms: list[str]) -> dict[str, Any]:
@@ -105,10 +102,8 @@ def test_the_case_of_each_character_is_that_of_spark(spark: Spark) -> None:
     """Of each that Python knows; all others need Spark. Between letters, and beside a sigma."""
     codes = (code for code in range(0x110000) if not 0xD800 <= code < 0xE000)
     characters = [chr(code) for code in codes if category(chr(code)) not in ("Cn", "Co")]
-    texts = [
-        " ".join(f"{character} Σ{character} {character}ΑΣ" for character in characters[first:last])
-        for first, last in pairwise([*range(0, len(characters), 64), len(characters)])
-    ]
+    words = [f"{character} Σ{character} {character}ΑΣ" for character in characters]
+    texts = [" ".join(words[first : first + 64]) for first in range(0, len(words), 64)]
     rows = spark.createDataFrame(pa.table({"s": texts}))
 
     for change in (lower, upper):

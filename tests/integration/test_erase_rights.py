@@ -117,9 +117,8 @@ def erased() -> Erased:
             version_id = version["VersionId"]
             content = s3.get_object(Bucket=bucket, Key=key, VersionId=version_id)["Body"].read()
             contents[key.removeprefix("archive/"), version_id] = content
-        delete_markers = [
-            marker["Key"].removeprefix("archive/") for marker in listed.get("DeleteMarkers", [])
-        ]
+        marked = [marker["Key"] for marker in listed.get("DeleteMarkers", [])]
+        delete_markers = [key.removeprefix("archive/") for key in marked]
         text = printed.getvalue()
         # moto's tables are those of the process: other tests have one of this name.
         dynamodb.delete_table(TableName="failures")
@@ -133,10 +132,8 @@ def test_the_documented_rights_are_those_that_an_erase_needs(erased: Erased) -> 
     actions = {action for statement in statements for action in as_list(statement["Action"])}
     assert {call.action for call in made} == actions
     written = {call.resource for call in made if call.action == "s3:PutObject"}
-    [puts] = [
-        statement["Resource"] for statement in statements if statement["Action"] == "s3:PutObject"
-    ]
-    assert [pattern for pattern in puts if not fnmatch.filter(written, pattern)] == []
+    [puts] = [statement for statement in statements if statement["Action"] == "s3:PutObject"]
+    assert [pattern for pattern in puts["Resource"] if not fnmatch.filter(written, pattern)] == []
     # Who may write more than an erase does could decide what a redrive sends.
     for path in ("ledger/plan_id=p/claim.json", "reports/r/messages.parquet/part-0", "format"):
         put = Call("s3:PutObject", f"arn:aws:s3:::{NAMES['BUCKET']}/archive/{path}")
@@ -153,9 +150,8 @@ def test_versions_of_deleted_files_go_where_they_hold_the_message(erased: Erased
     table = {path for path in reports if path.startswith(f"{erased.report}/messages.parquet/")}
     assert f"{erased.report}/messages.parquet/manifest.json" in table
     assert reports - table == {f"{erased.report}/.writable", f"{erased.report}/plan.yaml"}
-    marks = [
-        marker for marker in erased.delete_markers if marker.startswith(("messages/", "reports/"))
-    ]
+    folders = ("messages/", "reports/")
+    marks = [marker for marker in erased.delete_markers if marker.startswith(folders)]
     assert marks == [erased.without]
     for path, content in erased.contents.items():
         assert b"Jane" not in content, path

@@ -47,7 +47,8 @@ DELETE = "DeleteMessageBatch"
 def test_killed_job_is_completed_by_the_next(
     engine: Engine, tmp_path: Path, suffix: str, fault: Fault
 ) -> None:
-    model = SqsModel(clock := VirtualClock())
+    clock = VirtualClock()
+    model = SqsModel(clock)
     family = Family()
 
     def waiting() -> set[str]:
@@ -95,8 +96,7 @@ def test_killed_job_is_completed_by_the_next(
 
 def _archived(folder: Path) -> set[str]:
     files = [path for path in folder.glob("messages/*/*.parquet") if path.name[0] != "."]
-    return {
-        str(message_id)
-        for path in files
-        for message_id in pq.read_table(path)["message_id"].to_pylist()
-    }
+    message_ids: set[str] = set()
+    for path in files:
+        message_ids.update(map(str, pq.read_table(path)["message_id"].to_pylist()))
+    return message_ids

@@ -85,10 +85,10 @@ def points(count: int) -> list[Point]:
     ]
     draw = random.Random(20)
     kinds = (driver, jvm, workers, everybody)
-    more = [
-        Point(kinds[n % 4], draw.randint(1, 95), after=draw.random() < 0.5) for n in range(count)
-    ]
-    return [*fixed, *more][:count]
+    points = [*fixed]
+    for number in range(count):
+        points.append(Point(kinds[number % 4], draw.randint(1, 95), after=draw.random() < 0.5))
+    return points[:count]
 
 
 @dataclass(frozen=True)

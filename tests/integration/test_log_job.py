@@ -14,10 +14,11 @@ from dlq.cli.command import main
 from dlq.engine import Engine
 from dlq.erase.erase import EraseRequest, erase
 from dlq.explain import groups, log_search
+from dlq.explain.findings import Findings, GroupFinding
 from dlq.explain.logs.log_reading import LogReading
 from dlq_replay.rules.failures import Failure
 from dlq_replay.wire.context import FailureError
-from tests.integration.spark_world import analyzed, archive_of, parked
+from tests.integration.spark_world import analyzed, archive_of, counts_of, parked
 from tests.support.builders import NOW, context, message
 
 SENT = str(NOW * 1000)
@@ -37,24 +38,27 @@ LINES = (
 
 @pytest.fixture
 def archive(tmp_path: Path) -> Archive:
-    letters = [
-        message(
-            f"m-{n}",
-            json.dumps({"order": f"ORD-0000{n}", "customer": "CUST-0001"}),
-            context(first_id=f"first-000{n}", reason="too_old", last_id=f"last-000{n}"),
-            SentTimestamp=SENT,
-        )
-        for n in (2, 4, 6)
-    ]
+    letters = []
+    for n in (2, 4, 6):
+        body = json.dumps({"order": f"ORD-0000{n}", "customer": "CUST-0001"})
+        too_old = context(first_id=f"first-000{n}", reason="too_old", last_id=f"last-000{n}")
+        letters.append(message(f"m-{n}", body, too_old, SentTimestamp=SENT))
     return archive_of(tmp_path / "archive", [*letters, parked(1, SentTimestamp=SENT)])
+
+
+def group_without_vat(findings: Findings) -> GroupFinding:
+    """The group of the error that the log has."""
+    error = "com.shop.NoVatException"
+    [group] = [group for group in findings.groups if group.title.startswith(error)]
+    return group
 
 
 @pytest.fixture
 def log(tmp_path: Path) -> str:
-    events = [
-        {"logStreamName": stream, "timestamp": NOW * 1000 - 900 + n, "message": text}
-        for n, (stream, text) in enumerate(LINES)
-    ]
+    events = []
+    for place, (stream, line) in enumerate(LINES):
+        timestamp = NOW * 1000 - 900 + place
+        events.append({"logStreamName": stream, "timestamp": timestamp, "message": line})
     path = tmp_path / "log.jsonl"
     path.write_text("".join(f"{json.dumps(event)}\n" for event in events))
     return str(path)
@@ -76,9 +80,7 @@ def test_a_group_is_known_by_the_error_of_the_log_and_stays_so(
     findings = analyzed(engine, archive, logs=(log,))
 
     assert findings.logs == "2 of 3 messages have an error in the logs, 1 by id, 1 by value"
-    [group] = [
-        group for group in findings.groups if group.title.startswith("com.shop.NoVatException")
-    ]
+    group = group_without_vat(findings)
     assert (group.title, group.count) == ("com.shop.NoVatException: no VAT for ***", 2)
     logged = {sample.message_id: sample.logged for sample in group.samples}
     assert logged["m-2"] == f"found by id in {log}, s-1, 2023-11-14 22:13:19 UTC\ncom.A.b(A)"
@@ -88,9 +90,7 @@ def test_a_group_is_known_by_the_error_of_the_log_and_stays_so(
 
     again = analyzed(engine, archive)
 
-    assert {group.group_id: group.count for group in again.groups} == {
-        group.group_id: group.count for group in findings.groups
-    }
+    assert counts_of(again) == counts_of(findings)
     assert main(["show", "m-2", "--archive", archive.root]) == 0
     printed = capsys.readouterr().out
     assert "error type     com.shop.NoVatException" in printed
@@ -166,9 +166,8 @@ def test_beyond_the_limit_only_times_of_the_newest_messages_are_read(
         "20:13 UTC, beyond that only around the newest 200 messages of each group"
     )
     assert asked[1:] == [(-3_600_000, 1)]
-    logged = {
-        sample.message_id: sample.logged for group in findings.groups for sample in group.samples
-    }
+    samples = [sample for group in findings.groups for sample in group.samples]
+    logged = {sample.message_id: sample.logged for sample in samples}
     assert logged["m-2"].startswith("found by id in /shop/orders, s, 2023")
     assert "#logsV2:log-groups/log-group/$252Fshop$252Forders/log-events/s" in logged["m-2"]
 
@@ -184,12 +183,10 @@ def test_a_group_shows_where_the_code_of_consumers_failed(
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", dynamodb.meta.endpoint_url)
     frames = "/var/task/tax.py:17 in rate\n/var/task/app.py:3 in handle"
-    item = Failure("last-0004", "com.shop.NoVatException", frames=frames).to_item()
-    dynamodb.put_item(TableName=failure_table, Item=item)
+    failure = Failure("last-0004", "com.shop.NoVatException", frames=frames)
+    dynamodb.put_item(TableName=failure_table, Item=failure.to_item())
     findings = analyzed(engine, archive, logs=(log,))
-    [group] = [
-        group for group in findings.groups if group.title.startswith("com.shop.NoVatException")
-    ]
+    group = group_without_vat(findings)
     table = ["--archive", archive.root, "--failure-table", failure_table]
 
     assert main(["show", group.group_id, *table]) == 0

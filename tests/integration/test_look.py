@@ -122,9 +122,8 @@ def test_report_and_messages_are_written_where_out_says(
     assert dlq(["look", dead_letters.url, "--out", str(out)]) == 0
 
     lines = (out / "messages.jsonl").read_text().splitlines()
-    assert sorted(json.loads(line)["body"] for line in lines) == sorted(
-        body_of(number) for number in range(MESSAGES)
-    )
+    bodies = [json.loads(line)["body"] for line in lines]
+    assert sorted(bodies) == sorted(map(body_of, range(MESSAGES)))
     assert stat.S_IMODE((out / "messages.jsonl").stat().st_mode) == 0o600
     page = (out / "report.html").read_text()
     assert "TimeoutError: no answer" in page

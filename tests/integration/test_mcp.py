@@ -104,18 +104,18 @@ def test_what_messages_say_is_masked_and_within_the_marks(archive: Archive) -> N
             status = await ask(agent, "status")
             groups = await ask(agent, "groups")
             message = await ask(agent, "show", message_or_group_id="h-001", with_body=True)
-            found = await ask(agent, "find", value="anna@example.com", limit=2)
-            return [status, groups, message, found]
+            matches = await ask(agent, "find", value="anna@example.com", limit=2)
+            return [status, groups, message, matches]
 
-    status, groups, shown, found = anyio.run(story)
+    status, groups, shown, matches = anyio.run(story)
 
     assert status["answer"]["counts"] == {"pending": 10}
     assert groups["answer"]["groups"][0]["title"].startswith(f"ValueError: {ORDER}")
     [copy] = shown["answer"]["copies"]
     assert json.loads(copy["body"]) == {"note": f"{ORDER} ***", "number": 1}
-    assert found["answer"]["archived"]["matching"] == 6
-    assert len(found["answer"]["archived"]["newest"]) == 2
-    texts = json.dumps([groups, shown, found["answer"]["archived"]])
+    assert matches["answer"]["archived"]["matching"] == 6
+    assert len(matches["answer"]["archived"]["newest"]) == 2
+    texts = json.dumps([groups, shown, matches["answer"]["archived"]])
     assert "anna@" not in texts
 
 
@@ -150,10 +150,8 @@ def test_a_proposal_is_a_note_that_lifts_no_halt_and_keeps_that_of_a_person(
                     agent, "propose_decision", group_id=group_id, action=action, cause=cause
                 )
             listed = await ask(agent, "groups")
-            [group] = [
-                group for group in listed["answer"]["groups"] if group["group_id"] == group_id
-            ]
-            return {"proposed": proposed, "group": group}
+            groups = {group["group_id"]: group for group in listed["answer"]["groups"]}
+            return {"proposed": proposed, "group": groups[group_id]}
 
     answers = anyio.run(story)
 
@@ -256,12 +254,12 @@ def test_without_the_extra_it_names_the_package() -> None:
         "sys.exit(main(['mcp', *sys.argv[1:]]))"
     )
 
-    of_help, of_server = (
-        subprocess.run(
-            [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False
-        )
-        for words in (["--help"], [])
-    )
+    def run(*words: str) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, "-c", program, *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    of_help = run("--help")
+    of_server = run()
 
     assert of_help.returncode == 0
     assert of_server.returncode == BAD_INPUT

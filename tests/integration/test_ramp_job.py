@@ -171,10 +171,11 @@ def two_groups() -> list[Message]:
 
 def in_lanes(lanes: str, error_of: Callable[[int], str]) -> list[Message]:
     """A message of each of these message groups."""
-    return [
-        parked(n, error_of(n), MessageGroupId=lane, SequenceNumber=str(10**19 + n))
-        for n, lane in enumerate(lanes)
-    ]
+    letters = []
+    for n, lane in enumerate(lanes):
+        sequence = str(10**19 + n)
+        letters.append(parked(n, error_of(n), MessageGroupId=lane, SequenceNumber=sequence))
+    return letters
 
 
 def number(message: Message) -> int:

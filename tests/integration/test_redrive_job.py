@@ -41,10 +41,10 @@ from tests.support.ledgers import begin
 @pytest.mark.both_engines
 def test_fifo_redrive_follows_the_sequence_numbers(make_desk: MakeDesk) -> None:
     # The numbers grow in length, and the chunks are cut across both signature groups.
-    sequence = {n: str(10**19 - 60 + n) for n in range(120)}
-    messages = [
-        parked(n, MessageGroupId=f"g-{n % 3}", SequenceNumber=sequence[n]) for n in sequence
-    ]
+    messages = []
+    for n in range(120):
+        sequence = str(10**19 - 60 + n)
+        messages.append(parked(n, MessageGroupId=f"g-{n % 3}", SequenceNumber=sequence))
     desk = make_desk(messages, "main.fifo")
 
     assert desk.redrive().count("sent") == 120
@@ -162,9 +162,9 @@ def test_message_with_several_rows_is_sent_once(make_desk: MakeDesk) -> None:
 
 def test_condition_of_the_plan_chooses_among_messages_not_rows(make_desk: MakeDesk) -> None:
     """The first row of a message stands for it; its other row, which fits, does not count."""
-    messages = [
-        with_receives(original, 3 if n < 5 else 9) for n, original in enumerate(standard(30))
-    ]
+    originals = standard(30)
+    messages = [with_receives(original, 3) for original in originals[:5]]
+    messages += [with_receives(original, 9) for original in originals[5:]]
     desk = make_desk(messages)
     leave_again(desk, received=4)
     findings = analyzed(desk.engine, desk.archive, where="receive_count >= 4")
@@ -197,10 +197,10 @@ def test_a_dry_run_says_whether_bodies_in_s3_are_gone(
     s3.create_bucket(Bucket="payloads")
     s3.put_object(Bucket="payloads", Key="orders/1", Body=b"{}")
     pointers = [("payloads", "orders/1"), ("payloads", "orders/2"), ("others", "orders/3")]
-    letters = [
-        message(f"m-{key}", json.dumps([_CLASS, {"s3BucketName": bucket_name, "s3Key": key}]))
-        for bucket_name, key in pointers
-    ]
+    letters = []
+    for bucket_name, key in pointers:
+        body = json.dumps([_CLASS, {"s3BucketName": bucket_name, "s3Key": key}])
+        letters.append(message(f"m-{key}", body))
     desk = make_desk([parked(1), *letters])
     plan = reported(desk.engine, desk.archive)
 
@@ -250,9 +250,8 @@ def test_a_run_of_one_group_reads_no_message_of_another(
     desk = make_desk([parked(2 * n) for n in range(5)])
     archive_of(Path(desk.archive.root), [parked(1), parked(3)], "20261122T000000Z-000000")
     plan = planned(desk.archive)
-    (other,) = [
-        group for group in read_plan(Path(plan).read_text("utf-8")).groups if group.count == 2
-    ]
+    groups = read_plan(Path(plan).read_text("utf-8")).groups
+    [other] = [group for group in groups if group.count == 2]
     monkeypatch.setattr(memory, "ALWAYS_FIT", 2)
     monkeypatch.setattr(resolve, "available_bytes", lambda _: 100)
     log = tmp_path / "read"

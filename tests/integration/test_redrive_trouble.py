@@ -56,9 +56,8 @@ def test_fifo_queue_asks_again_until_it_knows(make_desk: MakeDesk) -> None:
     assert desk.redrive().count("sent") == 120
     arrived = [message.body for message in receive_all(desk.destination)]
     for number in range(9):
-        in_order = [
-            message.body for message in desk.sent if message.message_group_id == f"g-{number}"
-        ]
+        of_group = [letter for letter in desk.sent if letter.message_group_id == f"g-{number}"]
+        in_order = [letter.body for letter in of_group]
         assert [body for body in arrived if body in in_order] == in_order
 
 

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from dlq.plan.plan_file import find_plan
 from dlq_replay.wire.context import FailureError
 from dlq_replay.wire.message import Message
 from tests.integration.conftest import Capture
-from tests.integration.spark_world import analyzed, archive_of, recorded_as_sent
+from tests.integration.spark_world import analyzed, archive_of, counts_of, recorded_as_sent
 from tests.support.builders import context, message
 from tests.support.console_world import console_of, opened
 
@@ -56,67 +57,103 @@ def run(archive: Archive, verb: str, *words: str) -> None:
     assert main([verb, "--archive", archive.root, *words]) == 0
 
 
-def test_a_group_goes_from_new_to_regressed_and_the_report_says_so(
-    engine: Engine, tmp_path: Path, capsys: Capture
-) -> None:
-    errors = ("VatError", "TimeoutError", "ValueError")
-    archive = drained(tmp_path, 1, [failed(error, error) for error in errors])
+ERRORS = ("VatError", "TimeoutError", "ValueError")
+NOTE = "HR is <b>missing</b>"
+
+
+@dataclass(frozen=True)
+class Story:
+    """Analyses of one archive, in their order.
+
+    Attributes:
+        second: after people called VatError and TimeoutError resolved.
+        part: of VatError alone, while a file of what is remembered was damaged.
+        third: after all messages were redriven.
+        last: after messages of VatError and TimeoutError came, and one with a new error.
+    """
+
+    archive: Archive
+    first: Findings
+    second: Findings
+    part: Findings
+    third: Findings
+    last: Findings
+
+
+DAMAGED = "groups/g-0123456789/000001.json"
+
+
+@pytest.fixture
+def story(engine: Engine, tmp_path: Path) -> Story:
+    archive = drained(tmp_path, 1, [failed(error, error) for error in ERRORS])
     first = analyzed(engine, archive)
-    vat = id_of(first, "VatError")
-    run(archive, "decide", vat, "--resolved", "--note", "HR is <b>missing</b>")
+
+    run(archive, "decide", id_of(first, "VatError"), "--resolved", "--note", NOTE)
     run(archive, "decide", id_of(first, "TimeoutError"), "--resolved")
     second = analyzed(engine, archive)
-    damaged = "groups/g-0123456789/000001.json"
-    archive.write(damaged, b"{")
+
+    archive.write(DAMAGED, b"{")
     part = analyzed(engine, archive, where="error_type = 'VatError'")
-    archive.remove(damaged)
-    for name in errors:
+    archive.remove(DAMAGED)
+
+    for name in ERRORS:
         recorded_as_sent(archive, name)
     third = analyzed(engine, archive)
+
     late = [failed("a-2", "VatError", FUTURE), failed("a-3", "VatError")]
     drained(archive, 2, [*late, failed("b-2", "TimeoutError"), failed("c-1", "KeyError")])
     last = analyzed(engine, archive)
+    return Story(archive, first, second, part, third, last)
 
-    assert statuses(first) == dict.fromkeys(errors, "new")
-    assert statuses(second) == {
-        "VatError": "resolved",
-        "TimeoutError": "resolved",
-        "ValueError": "known",
-    }
-    assert (statuses(part), part.unreadable) == ({"VatError": "resolved"}, (damaged,))
-    assert [group.group_id for group in third.gone] == sorted(
-        id_of(second, group) for group in errors
-    )
-    assert {group.report_id for group in third.gone} == {second.plan_id}
-    assert statuses(last) == {
-        "VatError": "regressed",
-        "TimeoutError": "resolved",
-        "KeyError": "new",
-    }
 
-    group = next(group for group in last.groups if group.group_id == vat)
-    assert (group.resolved_at is None, group.note) == (False, "HR is <b>missing</b>")
-    assert group.first_seen_at == first.analyzed_at
-    folder = Path(last.plan_path).parent
+def test_a_group_goes_from_new_to_regressed(story: Story) -> None:
+    resolved = {"VatError": "resolved", "TimeoutError": "resolved"}
+
+    assert statuses(story.first) == dict.fromkeys(ERRORS, "new")
+    assert statuses(story.second) == {**resolved, "ValueError": "known"}
+    assert statuses(story.part) == {"VatError": "resolved"}
+    assert story.part.unreadable == (DAMAGED,)
+    assert statuses(story.last) == {**resolved, "VatError": "regressed", "KeyError": "new"}
+
+
+def test_groups_of_which_nothing_is_pending_are_gone(story: Story) -> None:
+    ids_of_errors = [id_of(story.second, error) for error in ERRORS]
+    page = (Path(story.third.plan_path).parent / "report.html").read_text()
+
+    assert [group.group_id for group in story.third.gone] == sorted(ids_of_errors)
+    assert {group.report_id for group in story.third.gone} == {story.second.plan_id}
+    assert "3 gone" in page
+
+
+def test_the_report_says_the_status_of_each_group_and_its_note(story: Story) -> None:
+    folder = Path(story.last.plan_path).parent
     summary = json.loads((folder / "summary.json").read_text())
-    assert summary["statuses"] == {"regressed": 1, "new": 1, "resolved": 1}
     page = (folder / "report.html").read_text()
+    rows = pq.read_table(folder / "groups.parquet").to_pylist()
+
+    vat = id_of(story.first, "VatError")
+    group = next(group for group in story.last.groups if group.group_id == vat)
+    assert (group.resolved_at is None, group.note) == (False, NOTE)
+    assert group.first_seen_at == story.first.analyzed_at
+    assert summary["statuses"] == {"regressed": 1, "new": 1, "resolved": 1}
     assert "1 regressed · 1 new · 1 resolved" in page
     assert "HR is &lt;b&gt;missing&lt;/b&gt;" in page
-    rows = pq.read_table(folder / "groups.parquet").to_pylist()
     assert {row["status"] for row in rows} == {"regressed", "new", "resolved"}
-    assert "3 gone" in (Path(third.plan_path).parent / "report.html").read_text()
 
+
+def test_the_verb_says_the_status_of_each_group_and_its_note(story: Story, capsys: Capture) -> None:
     capsys.readouterr()
-    run(archive, "groups", "--json")
+    run(story.archive, "groups", "--json")
     answer = json.loads(capsys.readouterr().out)
-    (listed,) = [group for group in answer["groups"] if group["group_id"] == vat]
-    assert answer["statuses"] == {"regressed": 1, "new": 1, "resolved": 1}
-    assert (listed["status"], listed["remembered"]) == ("regressed", "HR is <b>missing</b>")
-    run(archive, "groups")
+    run(story.archive, "groups")
     shown = capsys.readouterr().out
+
+    vat = id_of(story.first, "VatError")
+    [listed] = [group for group in answer["groups"] if group["group_id"] == vat]
+    assert answer["statuses"] == {"regressed": 1, "new": 1, "resolved": 1}
+    assert (listed["status"], listed["remembered"]) == ("regressed", NOTE)
     assert "1 regressed · 1 new · 1 resolved" in shown
-    assert re.search(r"resolved since 20.{14} · HR is <b>missing</b>", shown)
+    assert re.search(rf"resolved since 20.{{14}} · {re.escape(NOTE)}", shown)
 
 
 def test_groups_that_are_not_listed_are_not_gone(
@@ -134,58 +171,101 @@ def test_groups_that_are_not_listed_are_not_gone(
     assert [group.count for group in findings.groups] == [2, 2]
 
 
-@pytest.mark.both_engines
-def test_groups_keep_their_ids_while_an_archive_grows(
-    engine: Engine, tmp_path: Path, capsys: Capture
-) -> None:
-    def user(number: int) -> Message:
-        error = FailureError("AuthError", f"customer {'abcdefghijklmnopqrst'[number] * 5} may not")
-        attributes = context(first_id=f"m-{number}", reason="too_old", error=error)
-        return message(f"m-{number}", "{}", attributes)
+def of_customer(number: int) -> Message:
+    """A message whose error names a customer; each number has a customer of its own."""
+    error = FailureError("AuthError", f"customer {'abcdefghijklmnopqrst'[number] * 5} may not")
+    attributes = context(first_id=f"m-{number}", reason="too_old", error=error)
+    return message(f"m-{number}", "{}", attributes)
 
-    rule = "version: 1\nrules: [{name: many, when: count = 16 AND share > 0.9, action: redrive}]"
-    policy = read_policy(rule)
-    archive = drained(tmp_path, 1, [*map(user, range(2)), failed("a-1", "VatError")])
+
+POLICY = read_policy(
+    "version: 1\nrules: [{name: many, when: count = 16 AND share > 0.9, action: redrive}]"
+)
+
+
+@dataclass(frozen=True)
+class Grown:
+    """An archive with 2, then 12, then 16 customers' messages, and an analysis of each state.
+
+    Attributes:
+        oldest: the id of the group that all customers' messages are in.
+        part: the id of the group that the second customer's message was in at first.
+    """
+
+    archive: Archive
+    first: Findings
+    second: Findings
+    third: Findings
+    oldest: str
+    part: str
+
+
+@pytest.fixture
+def grown(engine: Engine, tmp_path: Path) -> Grown:
+    archive = drained(tmp_path, 1, [*map(of_customer, range(2)), failed("a-1", "VatError")])
     first = analyzed(engine, archive)
-    drained(archive, 2, [user(number) for number in range(2, 12)])
+    drained(archive, 2, [of_customer(number) for number in range(2, 12)])
     second = analyzed(engine, archive)
-    table = archive.read("groups/table.json")
-    drained(archive, 3, [user(number) for number in range(12, 16)])
-    third = analyzed(engine, archive, policy=policy)
+    drained(archive, 3, [of_customer(number) for number in range(12, 16)])
+    third = analyzed(engine, archive, policy=POLICY)
+
     [(part, oldest)] = third.same_failure.items()
-    planned = {
-        group.group_id: group.action for group in find_plan(archive, third.plan_id).plan().groups
-    }
-    run(archive, "decide", part, "discard")
-    last = analyzed(engine, archive, policy=policy)
+    return Grown(archive, first, second, third, oldest, part)
 
-    vat = id_of(first, "VatError")
-    counts = [
-        {group.group_id: group.count for group in findings.groups}
-        for findings in (first, second, third)
-    ]
-    assert counts == [{oldest: number, part: 1, vat: 1} for number in (1, 11, 15)]
-    assert third.groups[0].title == "AuthError: customer <*> may not"
-    assert second.same_failure == third.same_failure == last.same_failure == last.similar
-    assert planned == {oldest: "redrive", part: "redrive", vat: "leave"}
-    assert last.left_for_people == {oldest: "discard", part: "discard"}
-    assert b"customer" not in (table or b"customer")
 
-    # The value at the place that differs is read from the messages.
+@pytest.mark.both_engines
+def test_groups_keep_their_ids_while_an_archive_grows(grown: Grown) -> None:
+    vat = id_of(grown.first, "VatError")
+
+    assert counts_of(grown.first) == {grown.oldest: 1, grown.part: 1, vat: 1}
+    assert counts_of(grown.second) == {grown.oldest: 11, grown.part: 1, vat: 1}
+    assert counts_of(grown.third) == {grown.oldest: 15, grown.part: 1, vat: 1}
+    assert grown.third.groups[0].title == "AuthError: customer <*> may not"
+    assert grown.second.same_failure == grown.third.same_failure
+    assert b"customer" not in (grown.archive.read("groups/table.json") or b"customer")
+
+
+@pytest.mark.both_engines
+def test_a_decision_about_a_part_is_one_about_all_groups_of_its_failure(
+    engine: Engine, grown: Grown
+) -> None:
+    groups = find_plan(grown.archive, grown.third.plan_id).plan().groups
+    planned = {group.group_id: group.action for group in groups}
+    run(grown.archive, "decide", grown.part, "discard")
+    last = analyzed(engine, grown.archive, policy=POLICY)
+
+    vat = id_of(grown.first, "VatError")
+    assert planned == {grown.oldest: "redrive", grown.part: "redrive", vat: "leave"}
+    assert last.left_for_people == {grown.oldest: "discard", grown.part: "discard"}
+    assert last.same_failure == last.similar == grown.third.same_failure
+
+
+@pytest.mark.both_engines
+def test_values_at_the_place_that_differs_are_read_from_the_messages(
+    grown: Grown, capsys: Capture
+) -> None:
     capsys.readouterr()
-    run(archive, "show", oldest)
+    run(grown.archive, "show", grown.oldest)
     shown = capsys.readouterr().out
+    run(grown.archive, "show", grown.part, "--json")
+    words_of_part = json.loads(capsys.readouterr().out)["words"]
+
     assert "at <*>: 15 different in 15 messages: " in shown
     assert "ccccc (1)" in shown
-    run(archive, "show", part, "--json")
-    [of_part] = json.loads(capsys.readouterr().out)["words"] or [None]
-    assert of_part is None
-    page = opened(console_of(archive)).get(f"/groups/{oldest}").text
-    assert f"/groups/{oldest}/words" in page
-    words = opened(console_of(archive)).get(f"/groups/{oldest}/words").text
+    assert (words_of_part or [None]) == [None]
+    browser = opened(console_of(grown.archive))
+    address = f"/groups/{grown.oldest}/words"
+    assert address in browser.get(f"/groups/{grown.oldest}").text
+    words = browser.get(address).text
     assert "15 different" in words
     assert "ddddd" in words
-    assert analyzed(engine, archive, where="false").messages == 0
+
+
+@pytest.mark.both_engines
+def test_a_condition_that_no_message_meets_leaves_nothing_to_analyze(
+    engine: Engine, grown: Grown
+) -> None:
+    assert analyzed(engine, grown.archive, where="false").messages == 0
 
 
 def test_messages_of_one_code_are_a_group_and_no_difference_names_the_code(
@@ -206,13 +286,9 @@ def test_messages_of_one_code_are_a_group_and_no_difference_names_the_code(
         "Refused (limit)": 40,
         "Refused (stolen)": 40,
     }
-    parts = [
-        part
-        for group in findings.groups
-        for difference in group.differences
-        for part in difference.parts
-    ]
-    assert {part.field for part in parts} == {"body.tenant"}
+    differences = [difference for group in findings.groups for difference in group.differences]
+    fields = {part.field for difference in differences for part in difference.parts}
+    assert fields == {"body.tenant"}
 
     run(archive, "collect", "--only", "analyze", "--group-by", "all (alike)")
     remembered = analyzed(engine, archive)
