@@ -74,7 +74,7 @@ from tests.support.glue_run import run_on_glue
 from tests.support.ledgers import settle
 from tests.support.recorded_aws import RecordedAws, serve_recorded_aws
 from tests.support.replay_stack import invoke
-from tests.support.small_jobs import QUICK_JVM, REDRIVE_ALL
+from tests.support.small_jobs import REDRIVE_ALL, words_of_submit
 
 ROOT = Path(__file__).parents[2]
 ACCOUNT = "us-east-1:123456789012"
@@ -106,10 +106,9 @@ MADE_BY_LAMBDA = [
 MADE_BY_GLUE = [
     # Its script and packages, its temporary folder, its log.
     Call("s3:GetObject", f"{BUCKET_ARN}/code/0123/glue_job.py"),
-    *(
-        Call(f"s3:{action}Object", f"{BUCKET_ARN}/temporary/x")
-        for action in ("Get", "Put", "Delete")
-    ),
+    Call("s3:GetObject", f"{BUCKET_ARN}/temporary/x"),
+    Call("s3:PutObject", f"{BUCKET_ARN}/temporary/x"),
+    Call("s3:DeleteObject", f"{BUCKET_ARN}/temporary/x"),
     *log_calls("SparkJobOutputLogGroup"),
     *log_calls("SparkJobErrorLogGroup"),
 ]
@@ -132,10 +131,11 @@ def make_queues(suffix: str = "") -> dict[str, SqsQueue]:
     client = boto3.client("sqs")
     fields: dict[str, Any] = {"Attributes": {"FifoQueue": "true"}} if suffix else {}
     names = ("MainQueue", "Invoices", "DeadLetterQueue", "ParkedQueue")
-    queues = {
-        name: SqsQueue(client, client.create_queue(QueueName=name + suffix, **fields)["QueueUrl"])
-        for name in names
-    }
+    queues = {}
+    for name in names:
+        url = client.create_queue(QueueName=name + suffix, **fields)["QueueUrl"]
+        queues[name] = SqsQueue(client, url)
+
     dead_letters = queues["DeadLetterQueue"].describe()["QueueArn"]
     policy = json.dumps({"deadLetterTargetArn": dead_letters, "maxReceiveCount": 5})
     for name in ("MainQueue", "Invoices"):
@@ -158,12 +158,13 @@ def missing(calls: Iterable[Call], stack: Stack, role: str) -> set[Call]:
 
 def unused(calls: Iterable[Call], stack: Stack, role: str) -> set[tuple[str, str]]:
     """Return what *role* may do that no call needs: pairs of one action and one resource."""
-    pairs = {
-        (action, resource): [{**statement, "Action": action, "Resource": resource}]
-        for statement in statements_of(stack, role)
-        for action in as_list(statement["Action"])
-        for resource in as_list(statement["Resource"])
-    }
+    pairs = {}
+    for statement in statements_of(stack, role):
+        for action in as_list(statement["Action"]):
+            for resource in as_list(statement["Resource"]):
+                alone = [{**statement, "Action": action, "Resource": resource}]
+                pairs[action, resource] = alone
+
     made = list(calls)
     return {p for p, alone in pairs.items() if not any(is_allowed(call, alone) for call in made)}
 
@@ -351,10 +352,11 @@ class ToolsOfStack(Tools):
 
     def _run(self, verb: str, *words: str) -> dict[str, Any]:
         # A look takes from a stack nothing but the queue.
-        known = () if verb == "look" else stack_options(load(verb))
-        names = [name for name in known if name in self.values]
+        filled_in = () if verb == "look" else stack_options(load(verb))
+        names = [name for name in filled_in if name in self.values]
         options = [f"{name}={self.values[name]}" for name in names]
-        answer, errors = StringIO(), StringIO()
+        answer = StringIO()
+        errors = StringIO()
         with redirect_stdout(answer), redirect_stderr(errors):
             exit_code = dlq([verb, *options, *words, "--json"])
         assert answer.getvalue(), (verb, exit_code, errors.getvalue())
@@ -494,11 +496,9 @@ def test_removing_what_is_decided(aws: RecordedAws) -> None:
     run_on_glue([*words, "--JOB_RUN_ID", "jr_1"], main)
 
     answer = client.list_object_versions(Bucket=BUCKET, Prefix="archive/messages/")
-    files = [
-        pq.read_table(pa.BufferReader(archive.read(path) or b""))
-        for path in archive.list("messages")
-    ]
-    assert [table["message_id"].to_pylist() for table in files] == [["m-0"]]
+    [path] = archive.list("messages")
+    table = pq.read_table(pa.BufferReader(archive.read(path) or b""))
+    assert table["message_id"].to_pylist() == ["m-0"]
     assert (len(answer["Versions"]), answer.get("DeleteMarkers", [])) == (1, [])
     assert archive.list("commands") == []
     assert missing(aws.calls, stack, "ExpireRole") == set()
@@ -550,11 +550,8 @@ def tasks_of_stages(log: Path) -> list[int]:
     # Beside them lie checksums, under names that begin with a dot.
     files = [path for path in log.rglob("[!.]*") if path.is_file()]
     events = [json.loads(line) for path in files for line in path.read_text().splitlines()]
-    return [
-        event["Stage Info"]["Number of Tasks"]
-        for event in events
-        if event["Event"] == "SparkListenerStageCompleted"
-    ]
+    stages = [event for event in events if event["Event"] == "SparkListenerStageCompleted"]
+    return [event["Stage Info"]["Number of Tasks"] for event in stages]
 
 
 TWICE = """
@@ -566,6 +563,55 @@ del sys.argv[-2:]
 runpy.run_path("glue_job.py", run_name="__main__")
 """
 """Runs the script beside it, and again in the JVM that has started, without the last argument."""
+
+
+def fill(parked: SqsQueue) -> None:
+    """Park one message of the main queue, and nine of another."""
+    for n in range(10):
+        body = f'{{"order": {n}}}'
+        source = "Invoices" if n else "MainQueue"
+        attributes = context(body, reason="attempts_exhausted", source_queue=source)
+        parked.send([SendEntry(body, attributes)])
+
+
+def run_twice(folder: Path, log: Path, *arguments: str) -> None:
+    """Run the packed job as Glue does, and once more without the last argument.
+
+    Args:
+        folder: where the job is packed.
+        log: the folder of Spark's event log.
+        arguments: of the job; the last two are an option and its value.
+    """
+    subprocess.run([sys.executable, ROOT / "scripts" / "package_job.py", folder], check=True)
+    (folder / "twice.py").write_text(TWICE)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    words = words_of_submit(
+        folder / "twice.py",
+        "local[2]",
+        spark__sql__codegen__factoryMode="NO_CODEGEN",
+        spark__eventLog__enabled="true",
+        spark__eventLog__compress="false",
+        spark__eventLog__dir=log.as_uri(),
+    )
+    subprocess.run(
+        [Path(sys.executable).with_name("spark-submit"), *words, "--JOB_NAME", "job", *arguments],
+        cwd=folder,
+        env={**environment, "PYSPARK_PYTHON": sys.executable},
+        check=True,
+    )
+
+
+def calls_beside_the_run(main_queue: SqsQueue) -> list[Call]:
+    """Make the calls that other runs of the job make; return those that moto does not see."""
+    # A ramp also asks for what this reads.
+    main = DescribedQueue(main_queue.url, main_queue.describe())
+    function = "arn:aws:lambda:us-east-1:123456789012:function:replay"
+    request = RedriveRequest(main_queue_url=main.url, function_arn=function)
+    ReturnsProbe(request, main, sqs_client).read(time.time() - 600, time.time())
+
+    # A dry run looks up bodies in S3, which needs a right to list to say that one is gone.
+    assert gone_objects(boto3.client("s3"), "payloads", ["gone"]) == 1
+    return [Call("s3:ListBucket", "arn:aws:s3:::payloads")]
 
 
 def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> None:
@@ -586,68 +632,25 @@ def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> Non
     # The DLQ feeds no parked queue, so no ramp is possible.
     at_once = f"{REDRIVE_ALL}run: {{ramp: false}}\n"
     s3.put_object(Bucket="policybucket", Key="policy.yaml", Body=at_once)
-    for n in range(10):
-        body = f'{{"order": {n}}}'
-        source = "Invoices" if n else "MainQueue"
-        attributes = context(body, reason="attempts_exhausted", source_queue=source)
-        queues["ParkedQueue"].send([SendEntry(body, attributes)])
+    fill(queues["ParkedQueue"])
     create_failure_table(boto3.client("dynamodb"), "FailureTable")
     boto3.client("logs").create_log_group(logGroupName="/shop/orders")
     archive = open_archive(f"s3://{BUCKET}/archive", creates=True)
-    words = command_of(["--command-line", arguments["--command-line"]])
-    stored = store_command(archive, StoredCommand(tuple(words)))
-    aws.calls.clear()
+    command = command_of(["--command-line", arguments["--command-line"]])
+    stored = store_command(archive, StoredCommand(tuple(command)))
     log = tmp_path / "log"
     log.mkdir()
+    aws.calls.clear()
 
-    subprocess.run([sys.executable, ROOT / "scripts" / "package_job.py", tmp_path], check=True)
-    (tmp_path / "twice.py").write_text(TWICE)
-    subprocess.run(
-        [
-            Path(sys.executable).with_name("spark-submit"),
-            "--master",
-            "local[2]",
-            "--conf",
-            "spark.sql.codegen.wholeStage=false",
-            "--conf",
-            "spark.sql.codegen.factoryMode=NO_CODEGEN",
-            "--conf",
-            "spark.eventLog.enabled=true",
-            "--conf",
-            "spark.eventLog.compress=false",
-            "--conf",
-            f"spark.eventLog.dir={log.as_uri()}",
-            "--driver-java-options",
-            QUICK_JVM,
-            "--py-files",
-            tmp_path / "spark_reprocess.zip",
-            tmp_path / "twice.py",
-            "--JOB_NAME",
-            "job",
-            *(argument for pair in arguments.items() for argument in pair),
-            "--command-line",
-            argument_of(archive, stored),
-        ],
-        cwd=tmp_path,
-        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        | {"PYSPARK_PYTHON": sys.executable},
-        check=True,
-    )
+    words = [argument for pair in arguments.items() for argument in pair]
+    run_twice(tmp_path, log, *words, "--command-line", argument_of(archive, stored))
 
     assert queues["MainQueue"].describe()["ApproximateNumberOfMessages"] == "1"
     assert queues["Invoices"].describe()["ApproximateNumberOfMessages"] == "9"
     assert archive.list("commands") == []
-    # A ramp also asks for what this reads.
-    main = DescribedQueue(queues["MainQueue"].url, queues["MainQueue"].describe())
-    function = "arn:aws:lambda:us-east-1:123456789012:function:replay"
-    asked = RedriveRequest(main_queue_url=main.url, function_arn=function)
-    probe = ReturnsProbe(asked, main, sqs_client)
-    probe.read(time.time() - 600, time.time())
-    # A dry run looks up bodies in S3, which needs a right to list to say that one is gone.
-    assert gone_objects(s3, "payloads", ["gone"]) == 1
-    aws.calls.append(Call("s3:ListBucket", "arn:aws:s3:::payloads"))
     # Of ten messages Spark makes no 200 tasks, a cluster's default, in any stage.
     assert max(tasks_of_stages(log)) < 10
+    aws.calls.extend(calls_beside_the_run(queues["MainQueue"]))
     # STS says to everybody who they are, whatever their policies.
     # https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html
     assert missing(aws.calls, stack, "SparkJobRole") == {Call("sts:GetCallerIdentity", "*")}

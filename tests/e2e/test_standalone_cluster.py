@@ -19,7 +19,7 @@ from dlq_replay.wire.message import SendEntry
 from local_sqs.server import serve_in_thread
 from tests.integration.spark_world import bodies, receive_all
 from tests.support.served import served_aws
-from tests.support.small_jobs import QUICK_JVM, REDRIVE_ALL
+from tests.support.small_jobs import QUICK_JVM, REDRIVE_ALL, words_of_submit
 
 ROOT = Path(__file__).parents[2]
 SPARK = Path(pyspark.__file__).parent
@@ -94,44 +94,24 @@ def test_the_packed_job_brings_every_message_back(tmp_path: Path, archive: str) 
     policy = tmp_path / "policy.yaml"
     policy.write_text(REDRIVE_ALL)
     with serve_in_thread() as world, cluster(world.url, tmp_path) as (master, environment):
-        client = boto3.client("sqs", endpoint_url=world.url)
-        parked, main = (
-            SqsQueue(client, client.create_queue(QueueName=f"cluster-{name}")["QueueUrl"])
-            for name in ("parked", "main")
-        )
+        parked = queue_at(world.url, "cluster-parked")
+        main = queue_at(world.url, "cluster-main")
         for start_at in range(0, MESSAGES, 10):
             parked.send([SendEntry(body) for body in sent[start_at : start_at + 10]])
+
+        queues = ["--parked-queue-url", parked.url, "--to-queue-url", main.url]
+        options = ["--archive", archive, *queues, "--policy", str(policy)]
         finished = subprocess.run(
             [
                 SPARK / "bin" / "spark-submit",
-                "--master",
-                master,
-                "--executor-memory",
-                "512m",
-                "--driver-java-options",
-                QUICK_JVM,
-                "--conf",
-                "spark.driver.host=127.0.0.1",
-                "--conf",
-                f"spark.executor.extraJavaOptions={QUICK_JVM}",
-                "--conf",
-                "spark.sql.codegen.wholeStage=false",
-                "--py-files",
-                tmp_path / "spark_reprocess.zip",
-                tmp_path / "spark_job.py",
-                "run",
-                "--archive",
-                archive,
-                "--parked-queue-url",
-                parked.url,
-                "--to-queue-url",
-                main.url,
-                "--policy",
-                str(policy),
-                "--execute",
-                "--reason",
-                "it is fixed",
-                "--json",
+                *words_of_submit(
+                    tmp_path / "spark_job.py",
+                    master,
+                    spark__executor__memory="512m",
+                    spark__driver__host="127.0.0.1",
+                    spark__executor__extraJavaOptions=QUICK_JVM,
+                ),
+                *["run", *options, "--execute", "--reason", "it is fixed", "--json"],
             ],
             env=environment,
             cwd=tmp_path,
@@ -145,3 +125,8 @@ def test_the_packed_job_brings_every_message_back(tmp_path: Path, archive: str) 
         assert "dlq: everything at once: no --failure-table counts what fails again" in errors
         assert sorted(bodies(receive_all(main))) == sorted(sent)
         assert receive_all(parked) == []
+
+
+def queue_at(sqs_url: str, name: str) -> SqsQueue:
+    client = boto3.client("sqs", endpoint_url=sqs_url)
+    return SqsQueue(client, client.create_queue(QueueName=name)["QueueUrl"])

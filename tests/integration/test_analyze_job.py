@@ -26,6 +26,7 @@ from dlq.explain.outputs import GROUPS_SCHEMA
 from dlq.plan.plan_file import find_plan
 from dlq.plan.plan_reading import read_plan
 from dlq_replay.wire.context import FailureError
+from dlq_replay.wire.message import Message
 from tests.integration.spark_world import analyzed, archive_of, parked
 from tests.support.builders import NOW, context, message, text
 from tests.support.event_faults import FAULTS, dead_letters
@@ -135,23 +136,34 @@ def test_last_plan_is_the_newest_also_where_a_clock_is_ahead_with_the_same_sampl
     assert [group.samples for group in newest.groups] == [group.samples for group in first.groups]
 
 
-def test_nothing_of_a_body_is_shown_without_samples(
-    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    texts = ("dear mona lisa", '"a letter from mona lisa"', base64.b64encode(b"ask mona lisa"))
-    bodies = [*(str(text, "utf-8") if isinstance(text, bytes) else text for text in texts)]
-    bodies += ["<letter to='mona'>lisa</letter>", '{"id": 1, "who": "mona lisa', '["mona lisa"]']
-    bodies += [json.dumps({"type": kind}) for kind in ("mona, lisa", "mona lisa" * 8)]
-    bodies += [json.dumps({"who": {"is": json.dumps({"name": "mona lisa"})}})]
+def letters_about_mona_lisa() -> list[Message]:
+    """Messages that have the name in bodies of each kind, in errors, attributes and groups."""
+    bodies = [
+        "dear mona lisa",
+        '"a letter from mona lisa"',
+        base64.b64encode(b"ask mona lisa").decode(),
+        "<letter to='mona'>lisa</letter>",
+        '{"id": 1, "who": "mona lisa',
+        '["mona lisa"]',
+        json.dumps({"type": "mona, lisa"}),
+        json.dumps({"type": "mona lisa" * 8}),
+        json.dumps({"who": {"is": json.dumps({"name": "mona lisa"})}}),
+    ]
     bodies += [json.dumps({"id": n % 7, "who": "mona lisa"}) for n in range(24)]
-    messages = [message(f"m-{n}", body) for n, body in enumerate(bodies)]
+    letters = [message(f"m-{n}", body) for n, body in enumerate(bodies)]
+
     error = context(error=FailureError("TimeoutError", "no answer for 'mona lisa'"))
     attributes = {**error, "who": text("mona lisa")}
     for number in range(24):
-        messages.append(message(f"e-{number}", "{}", attributes, MessageGroupId="mona-lisa"))
-    archive = archive_of(
-        tmp_path / "archive", [*messages, parked(1), *map(parked, range(2, 30, 2))]
-    )
+        letters.append(message(f"e-{number}", "{}", attributes, MessageGroupId="mona-lisa"))
+    return letters
+
+
+def test_nothing_of_a_body_is_shown_without_samples(
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    others = [parked(1), *map(parked, range(2, 30, 2))]
+    archive = archive_of(tmp_path / "archive", [*letters_about_mona_lisa(), *others])
     out = tmp_path / "out"
 
     assert main([*ANALYZE, "--archive", archive.root, "--no-samples", "--out", str(out)]) == 0
@@ -162,21 +174,19 @@ def test_nothing_of_a_body_is_shown_without_samples(
     differences = [difference for group in table for difference in group["differences"]]
     parts = [part for difference in differences for part in difference["parts"]]
     assert "message_group_id" in {part["field"] for part in parts}
-    assert sorted(path.name for path in out.iterdir()) == [
-        "groups.parquet",
-        "plan.yaml",
-        "report.html",
-        "summary.json",
-    ]
-    [notice] = Path(archive.root).glob("reports/*/notice.json")
-    texts = json.loads(notice.read_text())
-    assert texts["shows_values"] is False
-    titles_of_notice = {group["title"] for group in texts["groups"].values()}
+    files = sorted(path.name for path in out.iterdir())
+    assert files == ["groups.parquet", "plan.yaml", "report.html", "summary.json"]
+    [notice_path] = Path(archive.root).glob("reports/*/notice.json")
+    notice = json.loads(notice_path.read_text())
+    assert notice["shows_values"] is False
+    titles_of_notice = {group["title"] for group in notice["groups"].values()}
     assert titles_of_notice == {group["title"] for group in table}
-    assert any(" = ***" in group["difference"] for group in texts["groups"].values())
+    assert any(" = ***" in group["difference"] for group in notice["groups"].values())
+
     shown = capsys.readouterr()
-    written = [path.read_text() for path in (*out.iterdir(), notice) if path.suffix != ".parquet"]
-    for seen in (str(table), shown.out, shown.err, *written):
+    texts = [str(table), shown.out, shown.err, notice_path.read_text()]
+    texts += [path.read_text() for path in out.iterdir() if path.suffix != ".parquet"]
+    for seen in texts:
         assert "mona" not in seen
         assert "lisa" not in seen
 

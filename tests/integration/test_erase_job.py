@@ -6,6 +6,7 @@ import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -124,47 +125,69 @@ def texts(archive: Archive) -> dict[Path, str]:
     return {path: f"{path} {tables.get(path) or path.read_bytes()!r}" for path in files}
 
 
+def letters_with_the_name() -> list[SendEntry]:
+    """Two messages with the name at every place, and one without it."""
+    error = FailureError("TimeoutError", f"{NAME} is closed")
+    without = '{"id": 5}'
+    letters = [SendEntry(without, context(without, source_queue="main"))]
+    for body in (f'{{"type": "Order", "street": "{NAME}"}}', f"{NAME}, without JSON"):
+        ours = context(body, source_queue="main", reason="attempts_exhausted", error=error)
+        letters.append(SendEntry(body, {**ours, "street": text(NAME)}))
+    return letters
+
+
+@dataclass
+class OnGlue:
+    """Runs verbs as AWS Glue does; what they answer is a file of the archive."""
+
+    archive: Archive
+    run_numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def run(self, verb: str, *words: str) -> int:
+        """Return the exit code of a run whose answer must not have the name."""
+        run_id = f"jr_{next(self.run_numbers)}"
+        command = shlex.join([verb, "--archive", self.archive.root, *words])
+        with suppress(SystemExit):
+            run_on_glue(["--JOB_RUN_ID", run_id, "--command-line", command], main)
+
+        result = read_result(self.archive, run_id)
+        assert result
+        answer = result.answer + result.errors
+        assert answer, words
+        assert NAME not in answer, words
+        return result.exit_code
+
+
+def edit_each_group(plan: Path) -> None:
+    edited = yaml.safe_load(plan.read_text())
+    for group in edited["groups"]:
+        group["edit"] = [{"op": "replace", "path": "/street", "value": "x"}]
+    plan.write_text(yaml.safe_dump(edited))
+
+
 def test_no_file_of_the_archive_quotes_an_erased_message_or_a_condition(
     engine: Engine, make_queue: MakeQueue, tmp_path: Path, capfd: Capture
 ) -> None:
     """Results of runs on AWS Glue stay, and so does the log."""
     main_queue = make_queue("main")
     parked_queue = make_queue("parked")
+    parked_queue.send(letters_with_the_name())
     archive = open_archive(str(tmp_path))
-    error = FailureError("TimeoutError", f"{NAME} is closed")
-    bodies = (f'{{"type": "Order", "street": "{NAME}"}}', f"{NAME}, without JSON")
-    for body in bodies:
-        ours = context(body, source_queue="main", reason="attempts_exhausted", error=error)
-        parked_queue.send([SendEntry(body, {**ours, "street": text(NAME)})])
-    parked_queue.send([SendEntry('{"id": 5}', context('{"id": 5}', source_queue="main"))])
-    number = itertools.count(1)
-
-    def on_glue(verb: str, *words: str) -> int:
-        run_id = f"jr_{next(number)}"
-        command = shlex.join([verb, "--archive", archive.root, *words])
-        with suppress(SystemExit):
-            run_on_glue(["--JOB_RUN_ID", run_id, "--command-line", command], main)
-        result = read_result(archive, run_id)
-        assert result
-        assert result.answer + result.errors, words
-        assert NAME not in result.answer + result.errors, words
-        return result.exit_code
-
-    where = [("--where", condition) for condition in REFUSED]
+    glue = OnGlue(archive)
     to_main = ("--main-queue-url", main_queue.url)
-    assert on_glue(*DRAIN, "--parked-queue-url", parked_queue.url) == 0
-    assert {on_glue(*ANALYZE, *words) for words in where} == {2}
-    assert on_glue(*ANALYZE, "--where", BY_NAME) == 0
-    assert on_glue(*ANALYZE) == 0
-    [plan] = {max(Path(archive.root).glob("reports/*/plan.yaml"))}
+
+    assert glue.run(*DRAIN, "--parked-queue-url", parked_queue.url) == 0
+    for condition in REFUSED:
+        assert glue.run(*ANALYZE, "--where", condition) == 2
+    assert glue.run(*ANALYZE, "--where", BY_NAME) == 0
+    assert glue.run(*ANALYZE) == 0
+    plan = max(Path(archive.root).glob("reports/*/plan.yaml"))
     approve(plan)
-    edited = yaml.safe_load(plan.read_text())
-    for group in edited["groups"]:
-        group["edit"] = [{"op": "replace", "path": "/street", "value": "x"}]
-    plan.write_text(yaml.safe_dump(edited))
-    assert {on_glue("redrive", *to_main, *words) for words in where} == {2}
+    edit_each_group(plan)
+    for condition in REFUSED:
+        assert glue.run("redrive", *to_main, "--where", condition) == 2
     sending = ("redrive", *to_main, "--execute", "--reason", "it works", "--where", BY_NAME)
-    assert on_glue(*sending) == 0
+    assert glue.run(*sending) == 0
     assert any(NAME in text for text in texts(archive).values())
 
     erase_words = ("--where", BY_NAME, "--execute", "--reason", "request 17")

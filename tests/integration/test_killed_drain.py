@@ -17,7 +17,7 @@ from local_sqs.clock import VirtualClock
 from local_sqs.faults import Effect, Fault
 from local_sqs.model import SqsModel
 from local_sqs.model_queue import ModelQueue
-from local_sqs.server import serve_in_thread
+from local_sqs.server import RunningServer, serve_in_thread
 from tests.integration.client_at import client_at
 from tests.support.archived_rows import archived_ids
 from tests.support.builders import entry
@@ -49,39 +49,13 @@ def test_killed_job_is_completed_by_the_next(
 ) -> None:
     clock = VirtualClock()
     model = SqsModel(clock)
-    family = Family()
-
-    def waiting() -> set[str]:
-        with model.changed:
-            return {message.message_id for message in parked.queue.messages()}
-
-    def kill() -> None:
-        """Until all are dead the server does nothing more; what is on its way to it, it does."""
-        with model.changed:
-            family.kill()
-
     with serve_in_thread(model) as served:
-        parked = ModelQueue(model, f"parked{suffix}", **({"FifoQueue": "true"} if suffix else {}))
-        for start in range(0, MESSAGES, 10):
-            numbers = range(start, start + 10)
-            parked.send([entry(str(n), suffix and str(n % GROUPS)) for n in numbers])
-        sent = waiting()
-        served.front.faults.add(replace(fault, callback=kill))
-        place = ["--archive", str(tmp_path), "--parked-queue-url", parked.url, "--tasks", "2"]
-        environment = {**os.environ, **QUICK_SPARK, "AWS_ENDPOINT_URL": served.url}
+        parked = _full_queue(model, suffix)
+        sent = _waiting(parked)
 
-        exit_code = subprocess.call(
-            [sys.executable, "-m", "spark_reprocess", *DRAIN, *place],
-            cwd=ROOT,
-            env={**environment, **family.environment},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        served.wait_for_disconnects()
-        archived_before = _archived(tmp_path)
-        assert exit_code == -signal.SIGKILL
-        assert archived_before | waiting() == sent
-        assert waiting()
+        assert _drain_until(fault, served, parked.url, tmp_path) == -signal.SIGKILL
+        assert _archived(tmp_path) | _waiting(parked) == sent
+        assert _waiting(parked)
 
         with model.changed:
             clock.advance(HIDDEN_SECONDS)
@@ -89,9 +63,46 @@ def test_killed_job_is_completed_by_the_next(
         summary = drain(engine, open_archive(str(tmp_path)), options, make_client=client_at)
 
         assert summary.stopped_by == ()
-        assert waiting() == set()
+        assert _waiting(parked) == set()
     assert _archived(tmp_path) == sent
     assert archived_ids(open_archive(str(tmp_path))) == sorted(sent)
+
+
+def _full_queue(model: SqsModel, suffix: str) -> ModelQueue:
+    parked = ModelQueue(model, f"parked{suffix}", **({"FifoQueue": "true"} if suffix else {}))
+    for start in range(0, MESSAGES, 10):
+        numbers = range(start, start + 10)
+        parked.send([entry(str(n), suffix and str(n % GROUPS)) for n in numbers])
+    return parked
+
+
+def _waiting(parked: ModelQueue) -> set[str]:
+    with parked.front.model.changed:
+        return {message.message_id for message in parked.queue.messages()}
+
+
+def _drain_until(fault: Fault, served: RunningServer, parked_url: str, folder: Path) -> int:
+    """Drain with a job that is killed at the fault; return its exit code."""
+    family = Family()
+
+    def kill() -> None:
+        """Until all are dead the server does nothing more; what is on its way to it, it does."""
+        with served.model.changed:
+            family.kill()
+
+    served.front.faults.add(replace(fault, callback=kill))
+    place = ["--archive", str(folder), "--parked-queue-url", parked_url, "--tasks", "2"]
+    environment = {**os.environ, **QUICK_SPARK, "AWS_ENDPOINT_URL": served.url}
+
+    exit_code = subprocess.call(
+        [sys.executable, "-m", "spark_reprocess", *DRAIN, *place],
+        cwd=ROOT,
+        env={**environment, **family.environment},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    served.wait_for_disconnects()
+    return exit_code
 
 
 def _archived(folder: Path) -> set[str]:

@@ -503,63 +503,77 @@ def test_return_after_a_verdict_stops_its_group_within_the_last_step(
     assert len(numbers) == len({*numbers}) == first.count("sent") + last.count("sent")
 
 
-def test_scheduled_runs_go_on_with_a_ramp_and_each_says_what_it_sent(
+class Nights:
+    """Scheduled runs with a ramp, on queues of their own, two hours after one another."""
+
+    def __init__(self, job: Job, make_queue: MakeQueue, folder: Path) -> None:
+        self.engine = job.engine
+        self.parked = make_queue("parked")
+        dlq = make_queue("dlq", self.parked, VisibilityTimeout="600")
+        self.main = make_queue("main", dlq, VisibilityTimeout="600")
+        self.archive = open_archive(str(folder / "archive"))
+        rules = folder / "policy.yaml"
+        rules.write_text("version: 1\nrules: [{name: all, when: 'true', action: redrive}]\n")
+        self.options = RunRequest(
+            main_queue_url=self.main.url,
+            parked_queue_urls=(self.parked.url,),
+            policy=str(rules),
+            failure_table=job.table,
+            minute_seconds=1,
+            reason="every night",
+            execute=True,
+        )
+
+    def park(self, *letters: Message) -> None:
+        self.parked.send([entry_of(letter) for letter in letters])
+
+    def run(self, number: int) -> RedriveSummary:
+        """The run of the night with this number; the first one is 0."""
+        clock = Clock(lambda: time.time() + number * 7200)
+        redriven = scheduled_run(self.engine, self.archive, self.options, clock=clock).redriven
+        assert redriven is not None
+        return redriven
+
+
+@pytest.fixture
+def nights(
     job: Job,
     make_queue: MakeQueue,
     tmp_path: Path,
     sqs_endpoint: str,
     monkeypatch: pytest.MonkeyPatch,
     quick_drains: None,
-) -> None:
-    queues = [make_queue("parked")]
-    for name in ("dlq", "main"):
-        queues.append(make_queue(name, queues[-1], VisibilityTimeout="600"))
-    parked_queue, _, main = queues
-    archive = open_archive(str(tmp_path / "archive"))
-    rules = tmp_path / "policy.yaml"
-    rules.write_text("version: 1\nrules: [{name: all, when: 'true', action: redrive}]\n")
-    options = RunRequest(
-        main_queue_url=main.url,
-        parked_queue_urls=(parked_queue.url,),
-        policy=str(rules),
-        failure_table=job.table,
-        minute_seconds=1,
-        reason="every night",
-        execute=True,
-    )
+) -> Nights:
+    nights = Nights(job, make_queue, tmp_path)
     monkeypatch.setenv("AWS_ENDPOINT_URL_CLOUDWATCH", sqs_endpoint)
+    return nights
 
-    def night(number: int) -> RedriveSummary:
-        clock = Clock(lambda: time.time() + number * 7200)
-        redriven = scheduled_run(job.engine, archive, options, clock=clock).redriven
-        assert redriven is not None
-        return redriven
 
-    parked_queue.send([entry_of(parked(n)) for n in range(4)])
-    first = night(0)
-    parked_queue.send([entry_of(parked(4, "KeyError"))])
-    second = night(1)
+def test_scheduled_runs_go_on_with_a_ramp_and_each_says_what_it_sent(nights: Nights) -> None:
+    nights.park(*map(parked, range(4)))
+    first = nights.run(0)
+    nights.park(parked(4, "KeyError"))
+    second = nights.run(1)
 
     # Nobody has received the first message. The new group does not wait for that.
     assert "step 1 can be judged after" in sentence_of(first.stopped_by)
     assert first.counts == {"sent": 1, "not_reached": 3}
     assert second.plan_id > first.plan_id
     assert second.counts == {"sent": 1, "not_reached": 3}
-    assert "step 1 cannot be judged yet: the step may still be in the main" in sentence_of(
-        second.stopped_by
-    )
-    assert len(receive_all(main)) == 2
+    why = sentence_of(second.stopped_by)
+    assert "step 1 cannot be judged yet: the step may still be in the main" in why
+    assert len(receive_all(nights.main)) == 2
 
-    third = night(2)
+    third = nights.run(2)
 
     # It goes on where it was, and says what it sent.
     assert third.counts == {"sent": 2, "not_reached": 1}
     [ramp] = third.ramp
     assert (ramp.step, ramp.steps) == (2, 3)
     decided = Statement(datetime.now(UTC), "me", "leave", new_id(time.time()))
-    add_statement(archive, ramp.group_id, decided)
-    assert night(3).counts == {"leave": 1}
-    assert len(receive_all(main)) == 2
+    add_statement(nights.archive, ramp.group_id, decided)
+    assert nights.run(3).counts == {"leave": 1}
+    assert len(receive_all(nights.main)) == 2
 
 
 @pytest.mark.parametrize("suffix", [".fifo"])

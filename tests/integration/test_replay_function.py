@@ -4,7 +4,7 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from dlq_replay.replaying.returns import Returns
 from dlq_replay.rules.breaker import Update
 from dlq_replay.rules.outgoing import redriven_entry
 from dlq_replay.wire.addresses import QueueAddress
-from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, SendEntry
+from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, Message, SendEntry
 from local_sqs.server import serve_in_thread
 from tests.integration.conftest import Capture
 from tests.support.builders import counter, message, queue_arn
@@ -44,6 +44,32 @@ def test_the_function_draws_waits_with_full_jitter() -> None:
     assert {wiring.wiring().current_replayer().draw_up_to(3) for _ in range(500)} == {0, 1, 2, 3}
 
 
+def put_in_dlq(
+    stack: ReplayStack, sources: Mapping[str, str | None], *, is_fifo: bool
+) -> list[Message]:
+    """Put messages into the DLQ.
+
+    Args:
+        stack: whose DLQ.
+        sources: by the body, the ARN of the queue from which SQS moved it, if it did.
+        is_fifo: each message is in a message group of its own.
+    """
+    entries = []
+    for number, body in enumerate(sources):
+        fifo: dict[str, Any] = {}
+        if is_fifo:
+            group_id = body[:9].replace(" ", "-")
+            fifo = {"message_group_id": group_id, "deduplication_id": str(number)}
+        entries.append(SendEntry(body, **fifo))
+
+    letters = []
+    for letter in stack.put_in_dlq(*entries):
+        source = sources[letter.body]
+        moved_from = {"DeadLetterQueueSourceArn": source} if source else {}
+        letters.append(replace(letter, system={**letter.system, **moved_from}))
+    return letters
+
+
 @pytest.mark.parametrize("suffix", ["", ".fifo"])
 def test_each_message_goes_back_to_its_own_main_queue(endpoint: str, suffix: str) -> None:
     """With that queue's own limits; a queue that is not configured is foreign."""
@@ -52,39 +78,26 @@ def test_each_message_goes_back_to_its_own_main_queue(endpoint: str, suffix: str
     )
     stack = ReplayStack.at(endpoint, suffix, OTHER_MAIN_QUEUE_ARNS=queue.arn)
     main_arn = stack.main.describe()["QueueArn"]
-    arn = queue.arn
     sources = {
         "ours": main_arn,
-        "theirs": arn,
-        "x" * 1100: arn,
+        "theirs": queue.arn,
+        "x" * 1100: queue.arn,
         "y" * 1100: main_arn,
-        "unknown": arn.replace("invoices", "payments"),
+        "unknown": queue.arn.replace("invoices", "payments"),
         "of nobody": None,
     }
-    entries = []
-    for number, body in enumerate(sources):
-        group_id = body[:9].replace(" ", "-") if suffix else None
-        deduplication_id = str(number) if suffix else None
-        entry = SendEntry(body, message_group_id=group_id, deduplication_id=deduplication_id)
-        entries.append(entry)
-
-    letters = []
-    for letter in stack.put_in_dlq(*entries):
-        source = sources[letter.body]
-        if source:
-            system = {**letter.system, "DeadLetterQueueSourceArn": source}
-            letters.append(replace(letter, system=system))
-        else:
-            letters.append(letter)
+    letters = put_in_dlq(stack, sources, is_fifo=bool(suffix))
 
     with stack.wired():
         assert invoke(*letters) == set()
 
     assert sorted(message.body for message in receive_all(stack.main)) == ["ours", "y" * 1100]
     assert queue.take() == ["theirs"]
-    parked = {message.body[:9]: message.history.context for message in receive_all(stack.parked)}
-    shown = {body: (context.reason, context.source_queue) for body, context in parked.items()}
-    assert shown == {
+    contexts = {}
+    for parked in receive_all(stack.parked):
+        context = parked.history.context
+        contexts[parked.body[:9]] = (context.reason, context.source_queue)
+    assert contexts == {
         "x" * 9: ("no_room", queue.name),
         "unknown": ("foreign_source", queue.name.replace("invoices", "payments")),
         "of nobody": ("foreign_source", None),

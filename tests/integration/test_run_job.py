@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from dlq.engine import Engine
 from dlq.errors import InputError
 from dlq.plan.plan_reading import read_plan
 from dlq.redrive.sending.stop_signals import Clock
-from dlq.scheduled_run import Pending, RunSummary, run
+from dlq.scheduled_run import Pending, run
 from dlq.stack.glue_runs import RunResult, read_result
 from dlq_replay.wire.context import FailureError
 from tests.integration.conftest import MakeQueue
@@ -172,66 +173,105 @@ def test_what_came_back_from_a_redrive_waits_for_a_human_unless_the_policy_says_
     assert ("failed again" in bodies(receive_all(installation.main))) is again
 
 
-def test_what_people_said_of_a_group_beats_every_rule_and_follows_its_messages(
-    installation: Installation, capsys: pytest.CaptureFixture[str]
-) -> None:
-    archive = open_archive(installation.archive, creates=True)
-    names = ("leave", "discard", "edit", "by hand", "free")
+DECIDED = {"leave": "leave", "discard": "discard", "edit": "edit", "by hand": "edit"}
+"""What people said of four of the groups below."""
+
+
+@dataclass
+class NamedGroups:
+    """Groups with a parked message each, by the names of their errors; a rule redrives all.
+
+    Attributes:
+        ids: by the name; after ``decide_all``.
+    """
+
+    installation: Installation
+    ids: dict[str, str] = field(default_factory=dict)
+
+    def park(self, body: str, name: str) -> None:
+        error = FailureError(name.title(), "it was so")
+        self.installation.park(message("m", body, context(reason="too_old", error=error)))
+
+    def decide(self, name: str, *words: str) -> None:
+        archive = ["--archive", self.installation.archive]
+        assert main(["decide", *archive, self.ids[name], *words]) == 0
+
+    def decide_all(self) -> None:
+        """Park a message of each; analyze; say ``DECIDED`` by verbs, and one edit in the file."""
+        for name in (*DECIDED, "free"):
+            self.park(f'{{"of": "{name}"}}', name)
+        findings = self.installation.run(execute=False).findings
+        assert findings
+        for group in findings.groups:
+            self.ids[group.title.split(":")[0].lower()] = group.group_id
+
+        self.decide("leave", "leave", "--note", "never send")
+        self.decide("discard", "discard")
+        self.decide("edit", "redrive", "--edit", '[{"op": "remove", "path": "/of"}]')
+        plan = Path(findings.plan_path)
+        head, entry, tail = plan.read_text().partition(f"- id: {self.ids['by hand']}\n")
+        plan.write_text(f"{head}{entry}    set_attributes: {{of: body}}\n{tail}")
+
+    def run(self) -> tuple[list[str], dict[str, str]]:
+        """Return the bodies that a run sends, and by the group's name what it leaves for people."""
+        findings = self.installation.run().findings
+        assert findings
+        names = {group_id: name for name, group_id in self.ids.items()}
+        left = {names[group_id]: said for group_id, said in findings.left_for_people.items()}
+        return sorted(bodies(receive_all(self.installation.main))), left
+
+
+@pytest.fixture
+def decided(installation: Installation) -> NamedGroups:
+    open_archive(installation.archive, creates=True)
     installation.policy.write_text(POLICY.replace("TimeoutError", ""))
+    groups = NamedGroups(installation)
+    groups.decide_all()
+    return groups
 
-    def park(*letters: tuple[str, str]) -> None:
-        for body, error in letters:
-            ours = context(reason="too_old", error=FailureError(error.title(), "it was so"))
-            installation.park(message("m", body, ours))
 
-    def decide(name: str, *words: str) -> None:
-        assert main(["decide", "--archive", archive.root, ids[name], *words]) == 0
+def test_what_people_said_of_a_group_beats_every_rule(decided: NamedGroups) -> None:
+    assert decided.run() == (['{"of": "free"}'], DECIDED)
 
-    def sent_by(summary: RunSummary) -> tuple[list[str], dict[str, str]]:
-        assert summary.findings
-        left = summary.findings.left_for_people
-        by_id = {group_id: name for name, group_id in ids.items()}
-        return sorted(bodies(receive_all(installation.main))), {
-            by_id[group_id]: left[group_id] for group_id in left
-        }
 
-    park(*((f'{{"of": "{name}"}}', name) for name in names))
-    first = installation.run(execute=False).findings
-    assert first
-    ids = {group.title.split(":")[0].lower(): group.group_id for group in first.groups}
-    decide("leave", "leave", "--note", "never send")
-    decide("discard", "discard")
-    decide("edit", "redrive", "--edit", '[{"op": "remove", "path": "/of"}]')
-    plan = Path(first.plan_path)
-    head, entry, tail = plan.read_text().partition(f"- id: {ids['by hand']}\n")
-    plan.write_text(f"{head}{entry}    set_attributes: {{of: body}}\n{tail}")
-
-    decisions = {"leave": "leave", "discard": "discard", "edit": "edit", "by hand": "edit"}
-    assert sent_by(installation.run()) == (['{"of": "free"}'], decisions)
-
-    # A later grouping puts one message into another group.
-    files = Path(archive.root, "messages").rglob("*.parquet")
-    [file] = [path for path in files if "Leave" in pq.read_table(path)["error_type"].to_pylist()]
-    rows = pq.read_table(file)
-    errors = [
-        "Free" if error_type == "Leave" else error_type
-        for error_type in rows["error_type"].to_pylist()
-    ]
-    index = rows.schema.get_field_index("error_type")
-    pq.write_table(rows.set_column(index, rows.schema.field(index), pa.array(errors)), file)
-    park(("new", "free"))
-    del decisions["leave"]
+def test_what_people_said_of_a_group_follows_its_messages_into_another(
+    decided: NamedGroups, installation: Installation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    decided.run()
+    move_message(installation.archive, "Leave", "Free")
+    decided.park("new", "free")
     capsys.readouterr()
+
     assert main(installation.argv) == 0
     shown = capsys.readouterr().out
-    assert "left for a person, who last said otherwise than the policy: 4 groups: g-" in shown
-    assert f"{ids['free']} (leave)" in shown
-    decide("free", "redrive")
-    assert sent_by(installation.run()) == (["new", '{"of": "leave"}'], decisions)
+    decided.decide("free", "redrive")
+    sent, left = decided.run()
 
+    assert "left for a person, who last said otherwise than the policy: 4 groups: g-" in shown
+    assert f"{decided.ids['free']} (leave)" in shown
+    assert sent == ["new", '{"of": "leave"}']
+    assert left == {"discard": "discard", "edit": "edit", "by hand": "edit"}
+
+
+def move_message(archive: str, error: str, other_error: str) -> None:
+    """Change the error of one message, as a later grouping puts it into another group."""
+    files = Path(archive, "messages").rglob("*.parquet")
+    [file] = [path for path in files if error in pq.read_table(path)["error_type"].to_pylist()]
+    rows = pq.read_table(file)
+    index = rows.schema.get_field_index("error_type")
+
+    errors = rows["error_type"].to_pylist()
+    errors[errors.index(error)] = other_error
+    pq.write_table(rows.set_column(index, rows.schema.field(index), pa.array(errors)), file)
+
+
+def test_a_rule_that_overrides_people_beats_what_they_said(
+    decided: NamedGroups, installation: Installation
+) -> None:
     installation.policy.write_text(installation.policy.read_text() + "    overrides_people: true\n")
-    rest = sorted(f'{{"of": "{name}"}}' for name in decisions)
-    assert sent_by(installation.run()) == (rest, {})
+
+    all_bodies = sorted(f'{{"of": "{name}"}}' for name in (*DECIDED, "free"))
+    assert decided.run() == (all_bodies, {})
 
 
 def test_two_runs_at_the_same_time_send_each_message_once(installation: Installation) -> None:

@@ -16,6 +16,7 @@ from dlq.erase.erase import EraseRequest, erase
 from dlq.inspect.status import count
 from dlq.redrive.request import RestoreRequest
 from dlq.redrive.restore import restore
+from dlq.scheduled_run import RunSummary
 from tests.integration.conftest import MakeQueue
 from tests.integration.desk import MakeDesk, ScheduledRuns, standard
 from tests.integration.spark_world import (
@@ -35,12 +36,11 @@ real_time = time.time
 
 @pytest.mark.parametrize("ahead", [3 * DAY, -3 * DAY])
 def test_plan_of_a_clock_that_is_off_sends_nothing_that_another_plan_sent(
-    make_desk: MakeDesk, monkeypatch: pytest.MonkeyPatch, ahead: float
+    make_desk: MakeDesk, ahead: float
 ) -> None:
     """Its id, and that of each plan after it, is not the time of its analysis."""
     desk = make_desk(standard(12))
-    with monkeypatch.context() as patch:
-        patch.setattr(time, "time", lambda: real_time() + ahead)
+    with clock_that_is_off(ahead):
         of_wrong_clock = reported(desk.engine, desk.archive)
     assert desk.redrive(of_wrong_clock, limit=4).count("sent") == 4
 
@@ -61,52 +61,86 @@ def test_plan_of_a_clock_that_is_off_sends_nothing_that_another_plan_sent(
     assert (counted.count("sent"), counted.count("pending")) == (12, 0)
 
 
-def test_each_verb_by_a_clock_of_its_own_sends_nothing_twice(
-    engine: Engine, make_queue: MakeQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    nights = ScheduledRuns(engine, make_queue, tmp_path)
-    arrived = Counter[str]()
-    parked_so_far = 0
+class Nights(ScheduledRuns):
+    """Scheduled runs, whose machines may have clocks that are off.
 
-    @contextmanager
-    def clock(ahead: float) -> Iterator[None]:
-        with monkeypatch.context() as patch:
-            patch.setattr(time, "time", lambda: real_time() + ahead)
-            yield
+    Attributes:
+        parked_number: of messages that were parked so far.
+        arrivals: in the main queue, by the body.
+    """
 
+    parked_number = 0
+
+    def __init__(self, engine: Engine, make_queue: MakeQueue, folder: Path) -> None:
+        super().__init__(engine, make_queue, folder)
+        self.arrivals = Counter[str]()
+
+    def park_new(self, count: int) -> None:
+        self.park(*map(parked, range(self.parked_number, self.parked_number + count)))
+        self.parked_number += count
+
+    def night(self) -> RunSummary:
+        summary = self.run()
+        self.arrivals.update(bodies(receive_all(self.main)))
+        return summary
+
+    def assert_each_arrived_once(self) -> None:
+        assert len(self.arrivals) == self.parked_number
+        assert set(self.arrivals.values()) == {1}
+
+
+@contextmanager
+def clock_that_is_off(ahead: float) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "time", lambda: real_time() + ahead)
+        yield
+
+
+@pytest.fixture
+def nights(engine: Engine, make_queue: MakeQueue, tmp_path: Path) -> Nights:
+    return Nights(engine, make_queue, tmp_path)
+
+
+def test_each_night_by_a_clock_of_its_own_sends_nothing_twice(nights: Nights) -> None:
     for ahead in (3 * DAY, -2 * DAY, 5 * 3600, 0):
-        nights.park(*(parked(parked_so_far + n) for n in range(3)))
-        parked_so_far += 3
-        with clock(ahead):
-            assert nights.run().pending.messages == 0
-        arrived.update(bodies(receive_all(nights.main)))
+        nights.park_new(3)
+        with clock_that_is_off(ahead):
+            assert nights.night().pending.messages == 0
+
+    nights.assert_each_arrived_once()
+    counted = count(open_archive(nights.archive))
+    assert (counted.count("sent"), counted.count("pending")) == (12, 0)
+
+
+def test_each_verb_by_a_clock_of_its_own_sends_nothing_twice(
+    engine: Engine, nights: Nights
+) -> None:
+    """A message is written off, restored, and sent under its new id; by three more clocks."""
+    with clock_that_is_off(3 * DAY):
+        nights.park_new(3)
+        nights.night()
     archive = open_archive(nights.archive)
 
-    # One that is written off, restored, and sent under its new id; by three more clocks.
-    nights.park(parked(parked_so_far))
-    with clock(-40 * DAY):
+    nights.park_new(1)
+    with clock_that_is_off(-40 * DAY):
         drain(engine, archive, DrainRequest(nights.parked.url))
-        plan = str(approve(Path(analyzed(engine, archive).plan_path), "discard"))
+        plan = reported(engine, archive, "discard")
         assert executed(engine, archive, plan, nights.main.url).count("discarded") == 1
-    with clock(40 * DAY):
+    with clock_that_is_off(40 * DAY):
         wanted = RestoreRequest(
             parked_queue_urls=(nights.parked.url,),
             include_discarded=True,
             execute=True,
             reason="after all",
         )
-        restored = restore(engine, archive, wanted)
-        assert restored.count("restored") == 1
-    nights.run()
-    arrived.update(bodies(receive_all(nights.main)))
-    with clock(-3 * DAY):
+        assert restore(engine, archive, wanted).count("restored") == 1
+    nights.night()
+    with clock_that_is_off(-3 * DAY):
         sent = attempts_of(archive)[0].claim.message_ids[0]
         erase(None, archive, EraseRequest([sent], execute=True, reason="asked to"))
-    nights.run()
-    arrived.update(bodies(receive_all(nights.main)))
+    nights.night()
 
-    assert len(arrived) == parked_so_far + 1
-    assert set(arrived.values()) == {1}
+    nights.assert_each_arrived_once()
     counted = count(archive)
-    assert (counted.count("sent"), counted.count("pending")) == (len(arrived) - 1, 0)
-    assert (counted.count("restored"), counted.messages) == (1, len(arrived))
+    assert (counted.count("sent"), counted.count("pending")) == (3, 0)
+    assert (counted.count("restored"), counted.messages) == (1, 4)

@@ -25,6 +25,22 @@ QUICK_SPARK = {
 }
 """The environment of a program whose Spark lives for seconds."""
 
+
+def words_of_submit(script: Path, master: str, **configuration: str) -> list[str]:
+    """The words behind ``spark-submit`` that start a script with the packed job beside it.
+
+    Args:
+        script: the script.
+        master: the URL of Spark's master.
+        configuration: further settings of Spark; ``__`` stands for a dot of the name.
+    """
+    settings = {"spark__sql__codegen__wholeStage": "false", **configuration}
+    words = ["--master", master, "--driver-java-options", QUICK_JVM]
+    for name, value in settings.items():
+        words += ["--conf", f"{name.replace('__', '.')}={value}"]
+    return [*words, "--py-files", str(script.with_name("spark_reprocess.zip")), str(script)]
+
+
 REDRIVE_ALL = """\
 version: 1
 rules:
