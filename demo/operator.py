@@ -167,7 +167,8 @@ class Operator:
         self, verb: str, *words: str, exit_codes: Sequence[int] = (0,)
     ) -> tuple[int, list[str]]:
         names = {value: f"${name}" for name, value in self._variables.items()}
-        typed = [names.get(word) or shlex.quote(word) for word in ("dlq", verb, *words)]
+        command = ("dlq", verb, *words)
+        typed = [names.get(argument) or shlex.quote(argument) for argument in command]
         self._screen.command(" ".join(typed))
 
         exit_code, lines = self._run_silently(verb, *words)

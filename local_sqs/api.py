@@ -424,9 +424,8 @@ def get_resources(model: SqsModel, request: Request) -> Answer:
     resources = []
     for queue in model.queues.values():
         filters = request.get("TagFilters", [])
-        if queue.tags and all(
-            queue.tags.get(wanted["Key"]) in wanted["Values"] for wanted in filters
-        ):
+        passed = [queue.tags.get(wanted["Key"]) in wanted["Values"] for wanted in filters]
+        if queue.tags and all(passed):
             tags = [{"Key": key, "Value": value} for key, value in queue.tags.items()]
             resources.append({"ResourceARN": queue.arn, "Tags": tags})
 

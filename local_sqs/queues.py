@@ -158,9 +158,8 @@ class Queue:
             batch = self._take(room, due_ms, now_ms)
 
         if attempt_id:
-            self._attempts[attempt_id] = [
-                (message, message.handle, message.due_ms) for message in batch
-            ]
+            taken = [(message, message.handle, message.due_ms) for message in batch]
+            self._attempts[attempt_id] = taken
         return batch
 
     def _repeated(self, attempt_id: str | None, now_ms: int) -> list[StoredMessage]:

@@ -180,9 +180,9 @@ def sayings() -> tuple[Saying, ...]:
         for table in _SAYINGS.finditer(file.read_text("utf-8")):
             names = [name.strip() for name in table["names"].split("|")]
             for row in table["rows"].splitlines():
-                said, *cells = [cell.strip() for cell in _CELLS.split(row)[1:-1]]
+                first, *cells = [cell.strip() for cell in _CELLS.split(row)[1:-1]]
                 advice = _advice(names, cells, file.name)
-                rows.extend(Saying(file.name, text, advice) for text in _CODE.findall(said))
+                rows.extend(Saying(file.name, text, advice) for text in _CODE.findall(first))
     return tuple(rows)
 
 
@@ -234,8 +234,8 @@ def page() -> str:
                 lines += [saying.advice + "\n" for saying in sayings() if saying.is_of(text)]
 
     lines += ["", "## Lines of a run and of the functions", ""]
-    said = {saying for saying in sayings() if not any(map(saying.is_of, all_texts))}
-    for saying in sorted(said, key=lambda saying: saying.text.lower()):
+    of_no_message = {saying for saying in sayings() if not any(map(saying.is_of, all_texts))}
+    for saying in sorted(of_no_message, key=lambda saying: saying.text.lower()):
         lines += [f"### {_code(saying.text)}", "", saying.advice, ""]
     return "\n".join(lines) + "\n"
 

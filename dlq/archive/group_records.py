@@ -179,7 +179,7 @@ def write_seen(archive: Archive, report_id: str, memory: GroupMemory) -> None:
 def assign_groups(
     archive: Archive,
     counts: Mapping[str, int],
-    kept: Collection[str],
+    kept_ids: Collection[str],
     group_by: str | None = None,
 ) -> Grouping:
     """Assign each key to its group, as ``grouping.grouped`` does; add new groups to the table.
@@ -200,7 +200,7 @@ def assign_groups(
         for key, own_key in own_keys.items():
             own_counts[own_key] += counts[key]
 
-        groups, grouping = grouped(table.groups, own_counts, kept, pattern)
+        groups, grouping = grouped(table.groups, own_counts, kept_ids, pattern)
         ids = {key: grouping.ids[own_key] for key, own_key in own_keys.items()}
         grouping = replace(grouping, ids=ids)
         after = replace(with_queues, groups=groups, group_by=pattern)

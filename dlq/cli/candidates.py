@@ -65,8 +65,8 @@ def _archive(line: Sequence[str], environment: Mapping[str, str]) -> str | None:
 
 def _value_of(option: str, line: Sequence[str]) -> str | None:
     """Return the value of an option. Bash gives ``--archive=a`` as three words."""
-    for position, word in enumerate(line):
-        name, _, value = word.partition("=")
+    for position, argument in enumerate(line):
+        name, _, value = argument.partition("=")
         rest = [following for following in line[position + 1 :] if following != "="]
         if name == option and (value or rest):
             return value or rest[0]

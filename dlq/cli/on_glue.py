@@ -143,7 +143,7 @@ def run_job(
         return CHECK_FAILED
 
     repeat_errors(result.errors.splitlines())
-    other_words = "".join(f" {shlex.quote(word)}" for word in others)
+    other_words = "".join(f" {shlex.quote(argument)}" for argument in others)
     for line in result.answer.splitlines():
         print_line(line.replace(f" {OTHER_WORDS}", other_words))
     return result.exit_code

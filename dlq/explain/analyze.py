@@ -311,7 +311,7 @@ class _Analysis:
         assign = partial(
             assign_groups,
             self.archive,
-            kept=memory.groups.keys() | memory.states,
+            kept_ids=memory.groups.keys() | memory.states,
             group_by=self.request.group_by,
         )
         columns = tuple(dict.fromkeys((*SLIM_COLUMNS, *TABLE_COLUMNS)))

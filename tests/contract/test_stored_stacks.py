@@ -38,9 +38,8 @@ FILE = Path(__file__).with_name("stacks.yaml")
 POLICY = "s3://rules/dlq/(orders)!policy.yaml"
 LOGS = "arn:aws:logs:us-east-1:123456789012:log-group:/shop/orders:*"
 FIRST = "with the Spark job"
-OF_THIS_ACCOUNT = {
-    name: url.replace("210987654321", "123456789012") for name, url in OWN_QUEUES.items()
-}
+OWN_URLS = OWN_QUEUES.items()
+OF_THIS_ACCOUNT = {name: url.replace("210987654321", "123456789012") for name, url in OWN_URLS}
 STACKS: Mapping[str, Mapping[str, str]] = {
     FIRST: SPARK_JOB,
     "by default": {},

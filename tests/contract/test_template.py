@@ -169,6 +169,9 @@ EMAIL = {"AlarmEmail": "team@example.com"}
 TOPIC = {"AlarmTopicArn": "arn:aws:sns:us-east-1:123456789012:on-call"}
 
 
+ONE_OWN_QUEUE = [{name: value} for name, value in OWN_QUEUES.items()]
+
+
 @pytest.mark.parametrize(
     ("given", "broken_rules"),
     [
@@ -196,10 +199,7 @@ TOPIC = {"AlarmTopicArn": "arn:aws:sns:us-east-1:123456789012:on-call"}
         (FLEET | OWN_QUEUES, ["FleetQueuesJoinByTag"]),
         (FLEET | OTHER_MAIN_QUEUES, ["FleetQueuesJoinByTag"]),
         (FLEET | {"MainQueueName": "orders"}, ["YourQueuesGoTogether", "FleetQueuesJoinByTag"]),
-        *(
-            (FLEET | {name: value}, ["YourQueuesGoTogether", "FleetQueuesJoinByTag"])
-            for name, value in OWN_QUEUES.items()
-        ),
+        *((FLEET | own, ["YourQueuesGoTogether", "FleetQueuesJoinByTag"]) for own in ONE_OWN_QUEUE),
         ({"Sweep": "true"}, ["OnlyFleetsSweep"]),
         ({"FifoParkedQueue": "true"}, ["OnlyFleetsSweep"]),
     ],

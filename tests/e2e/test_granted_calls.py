@@ -90,9 +90,8 @@ def sqs(action: str, queue: str) -> Call:
 
 
 def log_calls(group: str) -> list[Call]:
-    return [
-        Call(f"logs:{action}", f"{group}.Arn") for action in ("CreateLogStream", "PutLogEvents")
-    ]
+    arn = f"{group}.Arn"
+    return [Call("logs:CreateLogStream", arn), Call("logs:PutLogEvents", arn)]
 
 
 # What AWS does with the role by itself, and where its documents say so.

@@ -167,7 +167,8 @@ def test_the_console_serves_its_pages(endpoint: str, installed: Path) -> None:
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment) as console:
         try:
             assert console.stdout
-            title, address = console.stdout.readline(), console.stdout.readline().strip()
+            title = console.stdout.readline()
+            address = console.stdout.readline().strip()
             browser = build_opener(HTTPCookieProcessor())
             with browser.open(address, timeout=60) as page:
                 text = page.read().decode()
@@ -190,10 +191,13 @@ def test_whoever_wants_spark_where_it_is_not_is_told_the_command_that_installs_i
 
 
 def test_help_version_and_completion_need_no_account(installed: Path) -> None:
-    help_, version, script = (
-        subprocess.run([installed, *words], capture_output=True, text=True, check=True).stdout
-        for words in (["--help"], ["--version"], ["completion", "bash"])
-    )
+    def output(*words: str) -> str:
+        command = [str(installed), *words]
+        return subprocess.check_output(command, text=True, stderr=subprocess.PIPE)
+
+    help_ = output("--help")
+    version = output("--version")
+    script = output("completion", "bash")
 
     assert "Every day:" in help_
     assert Path(help_.rpartition("docs/ is ")[2].strip(), "analysis.md").is_file()

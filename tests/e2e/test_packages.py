@@ -87,12 +87,9 @@ def installed_alone(folder: Path, names: Iterable[str]) -> Path:
         seen.add(name)
 
         package = distribution(name)
-        requirements = (Requirement(text) for text in package.requires or ())
-        wanted += [
-            requirement.name
-            for requirement in requirements
-            if not requirement.marker or requirement.marker.evaluate()
-        ]
+        for requirement in map(Requirement, package.requires or ()):
+            if not requirement.marker or requirement.marker.evaluate():
+                wanted.append(requirement.name)
 
         for top in {file.parts[0] for file in package.files or () if file.parts[0] != ".."}:
             link = folder / top
@@ -228,10 +225,8 @@ def test_the_job_reads_its_command_line_from_the_zip(packed: Path, cluster: Path
 
 
 def test_the_same_sources_give_the_same_bytes(packed: Path, tmp_path: Path) -> None:
-    first, again = (
-        {path.name: path.read_bytes() for path in folder.iterdir()}
-        for folder in (packed, package(tmp_path / "again"))
-    )
+    first = {path.name: path.read_bytes() for path in packed.iterdir()}
+    again = {path.name: path.read_bytes() for path in package(tmp_path / "again").iterdir()}
 
     assert first.keys() == {"spark_reprocess.zip", "spark_job.py", "glue_job.py"}
     assert first == again
@@ -271,12 +266,8 @@ def test_every_local_file_is_in_the_bucket_and_all_are_small_enough(tmp_path: Pa
     application = packaged["Metadata"]["AWS::ServerlessRepo::Application"]
     properties = [resource["Properties"] for resource in packaged["Resources"].values()]
     uris = [application["LicenseUrl"], application["ReadmeUrl"]]
-    uris += [
-        resource[path]
-        for resource in properties
-        for path in ("CodeUri", "ContentUri")
-        if path in resource
-    ]
+    uris += [resource["CodeUri"] for resource in properties if "CodeUri" in resource]
+    uris += [resource["ContentUri"] for resource in properties if "ContentUri" in resource]
 
     assert len(uris) == 7
     sizes = {f"/{stored_object['Key']}": stored_object["Size"] for stored_object in objects}

@@ -30,18 +30,18 @@ from tests.contract.template import ROOT, TEMPLATE
 PAGE = (ROOT / "docs" / "real-account.md").read_text("utf-8")
 SCRIPT = ROOT / "scripts" / "try-in-account.sh"
 ENTRIES = re.findall(r"^### (.+)\n\n((?:(?!^#).*\n)*)", PAGE, re.MULTILINE)
-COMMANDS = [
-    " ".join(match[1].split()) for _, body in ENTRIES if (match := re.match(r"`([^`]+)`: ", body))
-]
+STARTS = [re.match(r"`([^`]+)`: ", body) for _, body in ENTRIES]
+COMMANDS = [" ".join(match[1].split()) for match in STARTS if match]
 """With which the entries begin."""
 
 OF_SCRIPT = re.compile(r"(?P<settings>(?:\w+=\S+ +)*)scripts/try-in-account\.sh (?P<check>[a-z-]+)")
-ON_PAGE = {
-    match["check"]: dict(setting.split("=", 1) for setting in shlex.split(match["settings"]))
-    for command in COMMANDS
-    if (match := OF_SCRIPT.fullmatch(command))
-}
+ON_PAGE: dict[str, dict[str, str]] = {}
 """The settings that the page gives to each check."""
+
+for command_of_page in COMMANDS:
+    if match_of_check := OF_SCRIPT.fullmatch(command_of_page):
+        settings = shlex.split(match_of_check["settings"])
+        ON_PAGE[match_of_check["check"]] = dict(setting.split("=", 1) for setting in settings)
 
 TEMPLATES = {"dlq-try-pipe": load_template(ROOT / "templates" / "pipe-trigger.yaml")}
 """Those of the stacks that are not of the application."""
@@ -57,11 +57,8 @@ VALUES = {
     **{f"{queue}QueueArn": ARN.format("sqs", queue) for queue in ("Main", "DeadLetter", "Parked")},
     **{f"{queue}QueueUrl": SQS + queue for queue in ("Main", "DeadLetter", "Parked")},
 }
-OUTPUTS = [
-    {"OutputKey": name, "OutputValue": VALUES.get(name, name.lower())}
-    for template in (TEMPLATE, *TEMPLATES.values())
-    for name in template["Outputs"]
-]
+NAMES = [name for template in (TEMPLATE, *TEMPLATES.values()) for name in template["Outputs"]]
+OUTPUTS = [{"OutputKey": name, "OutputValue": VALUES.get(name, name.lower())} for name in NAMES]
 MINE = "dlq-try-one-consumer"
 OTHERS = "orders-consumer"
 ANSWERS: dict[str, Any] = json.loads((ROOT / "tests" / "e2e" / "account.json").read_text())
@@ -109,9 +106,8 @@ class Ran:
 
     def of(self, name: str) -> list[list[str]]:
         """Without the question for the version of the AWS CLI, with which each run starts."""
-        return [
-            words for program, *words in self.commands if program == name and words != ["--version"]
-        ]
+        calls = [words for program, *words in self.commands if program == name]
+        return [words for words in calls if words != ["--version"]]
 
     @property
     def deployments(self) -> dict[str, dict[str, str]]:
@@ -207,9 +203,8 @@ def test_page_help_and_script_have_the_same_checks() -> None:
     assert listed == [name.replace("_", "-") for name in functions]
     assert set(listed) == ON_PAGE.keys()
     assert set(re.findall(r"\[([a-z-]+)\]\(#[a-z-]+\) \|", PAGE)) == {*ON_PAGE, "publish"}
-    assert set(COMMANDS) - {"make publish"} == {
-        command for command in COMMANDS if OF_SCRIPT.fullmatch(command)
-    }
+    of_script = set(filter(OF_SCRIPT.fullmatch, COMMANDS))
+    assert set(COMMANDS) - {"make publish"} == of_script
     assert len(COMMANDS) == len(ENTRIES) > 10
     for _, body in ENTRIES:
         assert body.count("try-in-account.sh") <= 1
@@ -275,11 +270,8 @@ def test_what_is_made_has_a_name_that_clean_up_finds(ran: Ran) -> None:
 
 def test_clean_up_deletes_all_that_is_there_and_nothing_of_others(account: Account) -> None:
     ran = account.run("--yes", "clean-up")
-    deleted = [
-        (words[1], words[-1])
-        for words in ran.of("aws")
-        if words[1].startswith(("delete-", "detach-", "schedule-"))
-    ]
+    deleting = ("delete-", "detach-", "schedule-")
+    deleted = [(words[1], words[-1]) for words in ran.of("aws") if words[1].startswith(deleting)]
 
     assert deleted == [
         ("delete-event-source-mapping", "1"),
@@ -298,9 +290,8 @@ def test_clean_up_deletes_all_that_is_there_and_nothing_of_others(account: Accou
     ]
     assert [words[:3] for words in ran.of("sam")] == [["delete", "--stack-name", MINE]]
     assert [words[-2:] for words in ran.of("python")] == [[MINE, "eu-central-1"]]
-    listed = [
-        words for words in ran.of("aws") if words[1] in {"list-queues", "describe-log-groups"}
-    ]
+    listing = {"list-queues", "describe-log-groups"}
+    listed = [words for words in ran.of("aws") if words[1] in listing]
     assert all(any(argument.endswith(PREFIX) for argument in words) for words in listed)
 
 
@@ -310,11 +301,8 @@ def test_clean_up_of_an_empty_account_deletes_nothing(account: Account) -> None:
     ran = account.run("--yes", "clean-up")
 
     assert ran.code == 0, ran.errors
-    assert not [
-        command
-        for command in ran.commands
-        if re.search(r"delete|detach|schedule", " ".join(command))
-    ]
+    for command in ran.commands:
+        assert not re.search(r"delete|detach|schedule", " ".join(command))
 
 
 def test_a_list_that_fails_ends_the_clean_up(account: Account) -> None:

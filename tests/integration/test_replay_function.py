@@ -208,11 +208,12 @@ def test_what_comes_back_of_a_redrive_is_counted_and_a_message_of_a_step_goes_no
     table.begin("plan", ["group"])
     archived = [message(name, name) for name in ("plain", "step")]
     to = QueueAddress.from_url(table_stack.main.url)
-    sent = [
-        redriven_entry(message, "plan", to, group_id="group", in_step=message.body == "step")
-        for message in archived
-    ]
-    assert invoke(*(moved(copy.body, attributes=copy.attributes) for copy in sent)) == set()
+    letters = []
+    for letter in archived:
+        in_step = letter.body == "step"
+        copy = redriven_entry(letter, "plan", to, group_id="group", in_step=in_step)
+        letters.append(moved(copy.body, attributes=copy.attributes))
+    assert invoke(*letters) == set()
 
     [replayed] = receive_all(table_stack.main)
     [parked] = receive_all(table_stack.parked)

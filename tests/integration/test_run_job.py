@@ -131,12 +131,11 @@ def test_the_log_of_a_scheduled_run_has_no_words_of_messages(
 ) -> None:
     texts = [message(f"t-{n}", f"dear Mona Lisa, order {n} is late") for n in range(2)]
     error = FailureError("TimeoutError", "no answer for Mona Lisa")
-    letters = [
-        message(f"m-{n}", json.dumps({"who": "Mona Lisa"}), context(error=error)) for n in range(12)
-    ]
+    body = json.dumps({"who": "Mona Lisa"})
+    letters = [message(f"m-{n}", body, context(error=error)) for n in range(12)]
     others = [message(f"o-{n}", json.dumps({"who": f"n{n}"})) for n in range(12)]
-    for some in (texts, letters[:10], letters[10:], others[:10], others[10:]):
-        installation.park(*some)
+    for batch in (texts, letters[:10], letters[10:], others[:10], others[10:]):
+        installation.park(*batch)
     argv = [argument for argument in installation.argv if argument != "--execute"]
     assert main(argv) == 0
 
@@ -217,7 +216,7 @@ class NamedGroups:
         findings = self.installation.run().findings
         assert findings
         names = {group_id: name for name, group_id in self.ids.items()}
-        left = {names[group_id]: said for group_id, said in findings.left_for_people.items()}
+        left = {names[key]: action for key, action in findings.left_for_people.items()}
         return sorted(bodies(receive_all(self.installation.main))), left
 
 
@@ -427,12 +426,10 @@ def test_on_glue_the_policy_sets_options_of_the_run_and_reports_name_the_stack(
     assert "at 2.5 a second" in planned.answer
     argv = [*ANALYZE, "--archive", archive.root]
     assert run_with("{}", "jr_2").exit_code == 0
-    reports = [
-        archive.read(path) or b"" for path in archive.list("reports") if "report.html" in path
-    ]
-    assert [b"stack shop: 10 messages pending</title>" in report for report in reports] == [
-        True
-    ] * 2
+    pages = [path for path in archive.list("reports") if "report.html" in path]
+    assert len(pages) == 2
+    for path in pages:
+        assert b"stack shop: 10 messages pending</title>" in (archive.read(path) or b"")
 
 
 def test_the_command_line_ends_with_one_summary_and_names_the_policy(

@@ -63,7 +63,8 @@ def test_what_the_plan_leaves_holds_back_its_message_group_until_a_run_allows_re
     to = ["--to-queue-url", desk.destination.url]
 
     assert main(["redrive", "--archive", desk.archive.root, "--plan", plan, *to]) == 0
-    assert "2 waiting behind an earlier message of" in (printed := capsys.readouterr().out)
+    printed = capsys.readouterr().out
+    assert "2 waiting behind an earlier message of" in printed
     assert "[m-2]: m-3, m-4" in printed
 
     summary = desk.redrive(plan)

@@ -65,26 +65,27 @@ def read_archived(
     return _in_one_piece(tables)
 
 
-def read_beside(archive: Archive, known: pa.Table, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Read *columns* and ``DRAIN_ID`` of messages, beside what is *known* of them.
+def read_beside(archive: Archive, rows: pa.Table, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Read *columns* and ``DRAIN_ID`` of messages from the archive, beside *rows* about them.
 
-    *known* has ``message_id`` and ``FILE``, where each message is; ``message_id`` may be among
+    *rows* has ``message_id`` and ``FILE``, where each message is; ``message_id`` may be among
     *columns*, too.
 
     Yields:
-        For each file the rows of *known*, in their order, with all columns.
+        For each file its part of *rows*, in their order, with all columns.
 
     Raises:
         ArchiveError: a file is gone or broken.
     """
-    paths: Any = known[FILE].cast(pa.string())
+    paths: Any = rows[FILE].cast(pa.string())
     for path in texts_of(paths.unique()):
-        of_file = known.filter(pc.equal(paths, pa.scalar(path)))
-        rows = rows_of_file(archive, path, texts_of(of_file["message_id"]), columns)
-        if rows is None:
+        of_file = rows.filter(pc.equal(paths, pa.scalar(path)))
+        archived = rows_of_file(archive, path, texts_of(of_file["message_id"]), columns)
+        if archived is None:
             raise missing(archive, path)
-        places = pc.index_in(of_file["message_id"], value_set=combined(rows["message_id"]))
-        messages = _beside(of_file, rows.take(combined(places)))
+
+        places = pc.index_in(of_file["message_id"], value_set=combined(archived["message_id"]))
+        messages = _beside(of_file, archived.take(combined(places)))
         drain_id = pa.repeat(pa.scalar(drain_of(path)), messages.num_rows)
         yield with_column(messages, DRAIN_ID, drain_id)
 

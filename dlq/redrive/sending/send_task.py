@@ -306,10 +306,10 @@ class ChunkSender:
         try:
             record(results)
         except ArchiveError as error:
-            self.signals.stop(Stop(StopCause.ARCHIVE, str(error)))
-            return [
-                SettledMessage(message, Disposition.UNCONFIRMED, str(error)) for message in work
-            ]
+            why = str(error)
+            self.signals.stop(Stop(StopCause.ARCHIVE, why))
+            return [SettledMessage(message, Disposition.UNCONFIRMED, why) for message in work]
+
         return [_settled(message, result) for message, result in zip(work, results, strict=True)]
 
     def _result(self, message: OutgoingMessage, answer: SendResult | None, time: str) -> Result:

@@ -125,10 +125,7 @@ PRINTED: dict[str, Callable[[], None]] = {
 }
 ANSWERS: dict[str, Callable[[], None]] = {
     **{f"drain {name}": partial(print_drain, summary) for name, summary in DRAINS.items()},
-    **{
-        f"analysis {name}": partial(print_collected, (), (), made)
-        for name, made in ANALYSES.items()
-    },
+    **{f"analysis {name}": partial(print_collected, (), (), ANALYSES[name]) for name in ANALYSES},
     **{f"redrive {name}": partial(print_redrive, summary) for name, summary in REDRIVES.items()},
     **PRINTED,
 }

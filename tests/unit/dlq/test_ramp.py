@@ -105,10 +105,10 @@ def test_other_texts_are_refused(text: str) -> None:
 
 def looks(*changes: dict[str, Any], template: Reading = GOOD) -> list[Reading]:
     """A look every 10 s, of which each is good but for its changes."""
-    return [
-        replace(template, at=LATE + 10 * number, **changed)
-        for number, changed in enumerate(changes)
-    ]
+    readings = []
+    for number, changed in enumerate(changes):
+        readings.append(replace(template, at=LATE + 10 * number, **changed))
+    return readings
 
 
 IN_MAIN = "the step may still be in the main queue"

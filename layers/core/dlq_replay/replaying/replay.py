@@ -68,10 +68,8 @@ class BatchOutcome:
 
     def to_partial_batch_response(self) -> dict[str, list[dict[str, str]]]:
         """Return Lambda's partial batch response: it deletes every message that is not in it."""
-        left = [
-            {"itemIdentifier": outcome.message_id} for outcome in self.outcomes if outcome.is_left
-        ]
-        return {"batchItemFailures": left}
+        left_ids = [outcome.message_id for outcome in self.outcomes if outcome.is_left]
+        return {"batchItemFailures": [{"itemIdentifier": left_id} for left_id in left_ids]}
 
 
 @dataclass(frozen=True, slots=True)

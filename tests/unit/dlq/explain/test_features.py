@@ -131,7 +131,7 @@ def test_a_key_with_a_dot_is_no_two_keys() -> None:
 
 
 def test_attributes_and_columns_are_fields_but_ours_are_not() -> None:
-    found = features(
+    fields = features(
         "x",
         attributes=[
             ("tenant", attribute("acme")),
@@ -142,7 +142,7 @@ def test_attributes_and_columns_are_fields_but_ours_are_not() -> None:
         columns={"message_group_id": "g-1", "sender_id": None},
     )
 
-    assert found == [
+    assert fields == [
         ("message_group_id", "text"),
         ("message_group_id", "=g-1"),
         ("attribute.tenant", "text"),
