@@ -99,20 +99,18 @@ def test_the_packed_job_brings_every_message_back(tmp_path: Path, archive: str) 
         for start_at in range(0, MESSAGES, 10):
             parked.send([SendEntry(body) for body in sent[start_at : start_at + 10]])
 
-        queues = ["--parked-queue-url", parked.url, "--to-queue-url", main.url]
-        options = ["--archive", archive, *queues, "--policy", str(policy)]
+        words = words_of_submit(
+            tmp_path / "spark_job.py",
+            master,
+            spark__executor__memory="512m",
+            spark__driver__host="127.0.0.1",
+            spark__executor__extraJavaOptions=QUICK_JVM,
+        )
+        words += ["run", "--archive", archive, "--policy", str(policy)]
+        words += ["--parked-queue-url", parked.url, "--to-queue-url", main.url]
+        words += ["--execute", "--reason", "it is fixed", "--json"]
         finished = subprocess.run(
-            [
-                SPARK / "bin" / "spark-submit",
-                *words_of_submit(
-                    tmp_path / "spark_job.py",
-                    master,
-                    spark__executor__memory="512m",
-                    spark__driver__host="127.0.0.1",
-                    spark__executor__extraJavaOptions=QUICK_JVM,
-                ),
-                *["run", *options, "--execute", "--reason", "it is fixed", "--json"],
-            ],
+            [SPARK / "bin" / "spark-submit", *words],
             env=environment,
             cwd=tmp_path,
             capture_output=True,
