@@ -75,6 +75,7 @@ from tests.support.ledgers import settle
 from tests.support.recorded_aws import RecordedAws, serve_recorded_aws
 from tests.support.replay_stack import invoke
 from tests.support.small_jobs import REDRIVE_ALL, words_of_submit
+from tests.support.sqs_driver import visible_count
 
 ROOT = Path(__file__).parents[2]
 ACCOUNT = "us-east-1:123456789012"
@@ -215,8 +216,8 @@ def test_the_replay_function_on_standard_queues(
     assert unused(aws.calls + MADE_BY_LAMBDA, stack, "ReplayRole") == {
         ("sqs:ChangeMessageVisibility", f"arn:aws:sqs:{ACCOUNT}:DeadLetterQueue")
     }
-    assert queues["ParkedQueue"].describe()["ApproximateNumberOfMessages"] == "2"
-    assert queues["Invoices"].describe()["ApproximateNumberOfMessages"] == "1"
+    assert visible_count(queues["ParkedQueue"]) == 2
+    assert visible_count(queues["Invoices"]) == 1
 
 
 def test_the_replay_function_on_fifo_queues(
@@ -266,8 +267,8 @@ def test_a_sweep_of_a_fleet(aws: RecordedAws, monkeypatch: pytest.MonkeyPatch) -
 
     calls = list(map(with_tag, aws.calls))
     assert missing(calls, stack, "ReplayRole") == set()
-    assert queues["ParkedQueue"].describe()["ApproximateNumberOfMessages"] == "1"
-    assert queues["Invoices"].describe()["ApproximateNumberOfMessages"] == "0"
+    assert visible_count(queues["ParkedQueue"]) == 1
+    assert visible_count(queues["Invoices"]) == 0
     # Holds by visibility are the way of FIFO queues, SQS uses keys in the caller's name, and only
     # messages that SQS moved come back of a redrive.
     unneeded = unused(calls + log_calls("ReplayLogGroup"), stack, "ReplayRole")
@@ -536,8 +537,8 @@ def test_the_job_of_a_fleet(aws: RecordedAws) -> None:
 
     calls = list(map(with_tag, aws.calls))
     # Nobody sends to a queue without the tag.
-    assert queues["MainQueue"].describe()["ApproximateNumberOfMessages"] == "1"
-    assert queues["Invoices"].describe()["ApproximateNumberOfMessages"] == "0"
+    assert visible_count(queues["MainQueue"]) == 1
+    assert visible_count(queues["Invoices"]) == 0
     assert missing(calls, stack, "SparkJobRole") == {Call("sts:GetCallerIdentity", "*")}
     of_fleet = ("sqs:", "tag:", "events:")
     pairs = unused(calls, stack, "SparkJobRole")
@@ -644,8 +645,8 @@ def test_the_spark_job_from_its_package(aws: RecordedAws, tmp_path: Path) -> Non
     words = [argument for pair in arguments.items() for argument in pair]
     run_twice(tmp_path, log, *words, "--command-line", argument_of(archive, stored))
 
-    assert queues["MainQueue"].describe()["ApproximateNumberOfMessages"] == "1"
-    assert queues["Invoices"].describe()["ApproximateNumberOfMessages"] == "9"
+    assert visible_count(queues["MainQueue"]) == 1
+    assert visible_count(queues["Invoices"]) == 9
     assert archive.list("commands") == []
     # Of ten messages Spark makes no 200 tasks, a cluster's default, in any stage.
     assert max(tasks_of_stages(log)) < 10

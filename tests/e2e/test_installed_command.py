@@ -111,7 +111,8 @@ def test_a_look_needs_no_stack_and_every_message_stays(
 
     look = json.loads(succeed(endpoint, installed, "look", "parked", "--json"))
 
-    assert look["received"]["messages"] == PARKED
+    [queue] = look["queues"]
+    assert queue["received"]["messages"] == PARKED
     assert [group["count"] for group in look["groups"]] == [8, 4]
     assert left_in("parked") == PARKED
 

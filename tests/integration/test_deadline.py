@@ -20,6 +20,7 @@ from local_sqs.server import RunningServer, serve_in_thread
 from tests.support.builders import entry
 from tests.support.replay_stack import ReplayStack, invoke
 from tests.support.served import served
+from tests.support.sqs_driver import name_of
 
 pytestmark = pytest.mark.usefixtures("quick_retries")
 
@@ -140,7 +141,7 @@ def test_limits_that_could_not_be_read_are_asked_for_again_after_a_minute(
     monkeypatch.setattr(wiring, "awake_seconds", function.clock.time)
     main.client.set_queue_attributes(QueueUrl=main.url, Attributes={"MaximumMessageSize": "1024"})
     question = "GetQueueAttributes"
-    name = main.url.rpartition("/")[2]
+    name = name_of(main)
     denied = Fault(Effect.REFUSE, question, queue=name, times=1, code="AccessDenied")
     letters = function.letters(3)
     function.world.front.faults.add(denied)
@@ -165,7 +166,7 @@ def test_queue_that_never_says_its_limits_is_asked_ever_less_and_nothing_is_made
     function = wired("", MAX_ATTEMPTS="0")
     monkeypatch.setattr(wiring, "awake_seconds", function.clock.time)
     question = "GetQueueAttributes"
-    name = function.stack.parked.url.rpartition("/")[2]
+    name = name_of(function.stack.parked)
     denied = Fault(Effect.REFUSE, question, queue=name, code="AccessDenied")
     function.world.front.faults.add(denied)
 

@@ -16,6 +16,7 @@ from tests.integration.spark_world import archive_of
 from tests.support.builders import NOW, message
 from tests.support.ledgers import settle
 from tests.support.parked_orders import plan_of
+from tests.support.sqs_driver import visible_count
 
 ORDERS = 12
 
@@ -94,7 +95,7 @@ def test_queue_is_searched_and_keeps_its_messages(
 
     assert [match["places"] for match in answer["queued"]] == [["body.order"]]
     assert answer["received"]["given_back"] == 10
-    assert queue.describe()["ApproximateNumberOfMessages"] == "10"
+    assert visible_count(queue) == 10
 
 
 def test_a_place_to_look_is_needed(capsys: Capture) -> None:

@@ -25,10 +25,7 @@ from tests.integration.spark_world import analyzed, archive_of, bodies, entry_of
 from tests.support.approved_plan import planned
 from tests.support.builders import context, counter, filler, message
 from tests.support.small_jobs import REDRIVE_ALL
-
-
-def name_of(queue: SqsQueue) -> str:
-    return queue.url.rpartition("/")[2]
+from tests.support.sqs_driver import name_of
 
 
 def arn_of(queue: SqsQueue) -> str:
@@ -86,7 +83,7 @@ class Fleet:
 
     def of(self, source: str | None, number: int, **fields: Any) -> Message:
         """Message *number* as the function parks one whose context names that queue."""
-        name = self.queues[source].url.rpartition("/")[2] if source else None
+        name = name_of(self.queues[source]) if source else None
         ours = context(first_id=f"f-{number}", reason="attempts_exhausted", source_queue=name)
         own = fields.pop("attributes", {})
         body = f"{source} {number}{fields.pop('more', '')}"

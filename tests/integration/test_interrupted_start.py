@@ -9,8 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ import pytest
 from dlq.cli import running
 from dlq.console.jobs import Jobs
 from tests.support.parked_orders import archived, order
-from tests.support.processes import Family
+from tests.support.processes import Family, wait_until
 from tests.support.small_jobs import ANALYZE
 
 ROOT = Path(__file__).parents[2]
@@ -144,12 +143,6 @@ def test_libraries_take_little_memory_and_one_thread_in_our_own_programs(
 
 def is_waiting(family: Family) -> bool:
     return any("sleep" in process.command for process in family.alive())
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    """Wait as long as it takes: the time of the whole test is limited."""
-    while not is_so():
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

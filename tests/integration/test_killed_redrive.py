@@ -27,7 +27,7 @@ from tests.integration.conftest import Capture
 from tests.integration.desk import SEND, Desk, MakeDesk, standard
 from tests.support.ledgers import attempts_of
 from tests.support.needs import needs_proc
-from tests.support.processes import Family, Process, send_signal
+from tests.support.processes import Family, Process, send_signal, wait_until
 from tests.support.small_jobs import QUICK_SPARK
 
 pytestmark = needs_proc
@@ -310,9 +310,3 @@ def test_second_ctrl_c_ends_the_run_at_once(job: Job, capfd: Capture) -> None:
     assert again.count("sent") + again.count("sent_before") == MESSAGES
     twice = before + job.arrived() - Counter(message.message_id for message in job.sent)
     assert twice <= unconfirmed
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    """Wait as long as it takes: the time of the whole test is limited."""
-    while not is_so():
-        time.sleep(0.1)

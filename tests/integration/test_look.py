@@ -25,6 +25,7 @@ from tests.integration.conftest import Capture, MakeQueue
 from tests.support.builders import context
 from tests.support.installation import FLEET, arn, fleet_outputs, make_stack
 from tests.support.served import served_aws
+from tests.support.sqs_driver import visible_count
 
 MESSAGES = 60
 
@@ -58,10 +59,6 @@ def dead_letters(make_queue: MakeQueue) -> SqsQueue:
     return queue
 
 
-def visible(queue: SqsQueue) -> int:
-    return int(queue.describe()["ApproximateNumberOfMessages"])
-
-
 def answer_of(capsys: Capture, *words: str) -> dict[str, Any]:
     assert dlq(["look", *words, "--json"]) == 0
     answer: dict[str, Any] = json.loads(capsys.readouterr().out)
@@ -83,7 +80,7 @@ def test_it_shows_groups_and_gives_everything_back(dead_letters: SqsQueue, capsy
     assert f"seen: {MESSAGES} messages, all given back" in text
     assert "TimeoutError: no answer" in text
     assert "KeyError: no currency" in text
-    assert visible(dead_letters) == MESSAGES
+    assert visible_count(dead_letters) == MESSAGES
 
 
 @pytest.mark.parametrize("form", ["url", "name", "arn"])
@@ -155,7 +152,7 @@ def test_fifo_queue_shows_the_first_of_each_message_group(
 
     assert 0 < answer["received"]["messages"] < 60
     assert [group["trend"] for group in answer["groups"]] == [""]
-    assert visible(queue) == 60
+    assert visible_count(queue) == 60
 
 
 def test_queue_that_moves_messages_soon_is_refused(make_queue: MakeQueue, capsys: Capture) -> None:
@@ -166,8 +163,8 @@ def test_queue_that_moves_messages_soon_is_refused(make_queue: MakeQueue, capsys
     assert dlq(["look", queue.url]) == BAD_INPUT
     assert "--receives-allowed 5" in capsys.readouterr().err
     assert look(capsys, queue.url, "--receives-allowed", "5")["received"]["messages"] == 1
-    assert visible(queue) == 1
-    assert visible(moved) == 0
+    assert visible_count(queue) == 1
+    assert visible_count(moved) == 0
 
 
 def test_empty_queue_is_no_error(make_queue: MakeQueue, capsys: Capture) -> None:
@@ -199,7 +196,7 @@ def test_look_on_moto(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
 
         assert answer["received"]["given_back"] == 10
         assert answer["unknown"] == []
-        assert visible(queue) == 10
+        assert visible_count(queue) == 10
 
 
 def test_queue_behind_a_path_is_found(dead_letters: SqsQueue, capsys: Capture) -> None:
@@ -261,7 +258,7 @@ def test_interrupted_look_gives_back_and_a_killed_one_leaves_a_time_out(
     assert len(stored) == 100
     if sent is signal.SIGINT:
         assert "interrupted" in output
-        assert visible(queue) == 100
+        assert visible_count(queue) == 100
 
 
 def test_errors_are_taken_from_logs(make_queue: MakeQueue, tmp_path: Path, capsys: Capture) -> None:
@@ -341,7 +338,7 @@ def test_look_at_a_fleet_shows_both_parked_queues_in_one_answer(
         f"  dlq collect --stack {FLEET}",
         f"  dlq redrive --stack {FLEET} --group GROUP",
     ]
-    assert {name: visible(queue) for name, queue in parked.items()} == seen
+    assert {name: visible_count(queue) for name, queue in parked.items()} == seen
 
 
 def test_report_of_both_parked_queues_has_the_chart_of_one(
@@ -353,7 +350,7 @@ def test_report_of_both_parked_queues_has_the_chart_of_one(
     assert "seen: 20 messages, all given back" in capsys.readouterr().out
     assert "parked and parked.fifo" in (out / "report.html").read_text()
     assert len((out / "messages.jsonl").read_text().splitlines()) == 40
-    assert visible(parked["parked"]) == 20
+    assert visible_count(parked["parked"]) == 20
 
 
 def test_where_one_parked_queue_moves_messages_soon_neither_is_looked_at(
@@ -386,7 +383,7 @@ def test_refusal_of_one_parked_queue_is_named_and_the_other_is_shown(
     assert (received["parked"]["end"], received["parked.fifo"]["messages"]) == ("error", 20)
     assert "AccessDenied" in received["parked"]["error"]
     assert [group["queue"] for group in answer["groups"]] == ["stock.fifo"]
-    assert visible(parked["parked.fifo"]) == 20
+    assert visible_count(parked["parked.fifo"]) == 20
 
 
 def test_interrupted_look_at_the_first_queue_leaves_the_second_alone(
@@ -406,7 +403,7 @@ def test_interrupted_look_at_the_first_queue_leaves_the_second_alone(
     output, _ = process.communicate(timeout=60)
 
     assert process.returncode == INTERRUPTED, output
-    assert {name: visible(queue) for name, queue in parked.items()} == {
+    assert {name: visible_count(queue) for name, queue in parked.items()} == {
         "parked": 20,
         "parked.fifo": 20,
     }

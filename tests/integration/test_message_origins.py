@@ -29,6 +29,7 @@ from tests.integration.spark_world import (
 from tests.support.approved_plan import planned
 from tests.support.builders import context, counter, filler, message
 from tests.support.small_jobs import REDRIVE_ALL
+from tests.support.sqs_driver import name_of
 
 DISCARD_ALL = REDRIVE_ALL.replace("action: redrive", "action: discard")
 
@@ -195,7 +196,7 @@ def of_source(name: str, number: int) -> Message:
 def test_a_queue_whose_dead_letters_go_elsewhere_is_no_source(stack: Stack) -> None:
     """Any producer can write a queue's name into a message."""
     payments = stack.make_queue("payments")
-    archive = stack.archived(of_source(payments.url.rpartition("/")[2], 1))
+    archive = stack.archived(of_source(name_of(payments), 1))
 
     for action in ("redrive", "discard"):
         summary = stack.redrive(archive, action)
@@ -208,7 +209,7 @@ def test_a_queue_whose_dead_letters_go_elsewhere_is_no_source(stack: Stack) -> N
 def test_a_dlq_of_another_stack_that_feeds_the_parked_queue_has_sources_too(stack: Stack) -> None:
     stack.dlq = stack.make_queue("dlq-of-invoices", stack.parked, 1000)
     invoices = stack.make_source("invoices")
-    archive = stack.archived(of_source(invoices.url.rpartition("/")[2], 1))
+    archive = stack.archived(of_source(name_of(invoices), 1))
 
     assert counts(stack.redrive(archive), "sent") == [1]
     assert len(receive_all(invoices)) == 1

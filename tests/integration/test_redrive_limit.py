@@ -19,6 +19,7 @@ from tests.integration.spark_world import archive_of, executed, parked, receive_
 from tests.support.approved_plan import planned
 from tests.support.builders import context, counter, message
 from tests.support.failure_table import create_failure_table
+from tests.support.sqs_driver import name_of
 from tests.support.stops import sentence_of
 
 TABLE = "failures-of-a-redrive"
@@ -85,7 +86,7 @@ def test_a_limited_destination_holds_up_no_other_and_at_once_needs_no_table(
 
 
 def of(queue: SqsQueue, number: int) -> Message:
-    name = queue.url.rpartition("/")[2]
+    name = name_of(queue)
     ours = {**context(first_id=f"f-{number}", source_queue=name), **counter("3")}
     return message(f"{name}-{number}", f"{name} {number}", ours)
 

@@ -24,7 +24,7 @@ from local_sqs.server import serve_in_thread
 from tests.integration.conftest import Capture
 from tests.support.builders import counter, message, queue_arn
 from tests.support.replay_stack import ReplayStack, invoke, moved
-from tests.support.sqs_driver import Driver, receive_all
+from tests.support.sqs_driver import Driver, name_of, receive_all
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +144,7 @@ def test_queue_urls_may_have_a_path_prefix(
     for name in ("MAIN_QUEUE_URL", "DLQ_URL", "PARKED_QUEUE_URL"):
         base, account, queue = os.environ[name].rsplit("/", 2)
         monkeypatch.setenv(name, f"{base}/queue/us-east-1/{account}/{queue}")
-    main = stack.main.url.rpartition("/")[2]
+    main = name_of(stack.main)
     system = {**letters[0].system, "DeadLetterQueueSourceArn": queue_arn(main)}
 
     assert invoke(replace(letters[0], system=system), letters[1]) == set()
@@ -176,7 +176,7 @@ def test_a_limit_in_the_table_holds_what_comes_next(
     silent = dict.fromkeys(range(minute - 120, minute), 0)
     monkeypatch.setattr(wiring, "read_deletions", lambda *_: silent)
     table = table_stack.environment["FAILURE_TABLE"]
-    queue = table_stack.main.url.rpartition("/")[2]
+    queue = name_of(table_stack.main)
     failed = {f"n{earlier}": 30 for earlier in range(minute - 9, minute - 2)}
     DynamoDbBreaker(dynamodb, table, queue, lambda: minute * 60).update(Update(put=failed))
     assert invoke(*(moved(f"m-{index}") for index in range(30))) == set()

@@ -22,6 +22,7 @@ from dlq_replay.wire.message import SendEntry
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import analyzed, bodies, executed, receive_all, reported
 from tests.support.builders import NOW, context, counter, message
+from tests.support.sqs_driver import name_of
 
 COUNT = 6
 """Messages of each queue, every second one a held copy."""
@@ -63,10 +64,6 @@ class SharedDlq:
     @property
     def names(self) -> list[str]:
         return [name_of(self.orders), name_of(self.invoices)]
-
-
-def name_of(queue: SqsQueue) -> str:
-    return queue.url.rpartition("/")[2]
 
 
 @pytest.fixture(params=["", ".fifo"])

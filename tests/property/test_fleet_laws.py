@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from dlq_replay.wire.message import SendEntry
 from local_sqs.faults import Effect, Fault
 from tests.property.strategies import fault
-from tests.simulation.fleet_world import FleetWorld, Member, name_of
+from tests.simulation.fleet_world import FleetWorld, Member
 from tests.support.builders import context, counter
+from tests.support.sqs_driver import name_of
 
 SHAPES = [*[(False, 1)] * 11, *[(False, 2)] * 3, *[(True, 1)] * 4, *[(True, 2)] * 2]
 """Of each DLQ: whether it is FIFO, and how many sources it has."""

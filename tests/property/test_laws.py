@@ -11,17 +11,16 @@ from dlq_replay.rules.batch_plan import Failed
 from dlq_replay.rules.decision import Hold, Park, Replay, decide
 from dlq_replay.rules.outgoing import held_entry, parked_entry, redriven_entry, replay_entry
 from dlq_replay.rules.policy import ReplayPolicy
-from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.attributes import MAX_ATTRIBUTES
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
 from dlq_replay.wire.message import REPLAY_COUNT_ATTRIBUTE, Message, SendEntry
 from tests.property.strategies import batches, messages
 from tests.support.builders import (
-    ACCOUNT,
     MAIN_FIFO,
     NOW,
     FakeQueue,
     policy,
+    queue_address,
     queue_arn,
     queue_url,
     replayer,
@@ -155,8 +154,8 @@ def test_no_message_changes_its_queue(
     refuses = {m.body: a for m, a in zip(batch, answers_by_index, strict=False) if a is not None}
     names = ("main", "other", "dlq", "parked")
     main, other, dlq, parked = (FakeQueue(queue_url(name), refuses) for name in names)
-    others = {QueueAddress(ACCOUNT, "other"): rules.limits} if is_shared else {}
-    rules = replace(rules, main_queue=QueueAddress(ACCOUNT, "main"), other_main_queues=others)
+    others = {queue_address("other"): rules.limits} if is_shared else {}
+    rules = replace(rules, main_queue=queue_address("main"), other_main_queues=others)
     _replay(batch, rules, main, dlq, parked, other)
 
     assert {source_of[entry.body] for entry in main.sent} <= {"main"}
@@ -182,7 +181,7 @@ def _replay(
     parked: FakeQueue,
     other: FakeQueue | None = None,
 ) -> BatchOutcome:
-    others = {QueueAddress(ACCOUNT, "other"): other} if other else {}
+    others = {queue_address("other"): other} if other else {}
     return replayer(rules, main, dlq, parked, others=others).replay(batch, forever)
 
 

@@ -24,7 +24,7 @@ from local_sqs.model import SqsModel
 from local_sqs.model_queue import DirectClient, ModelQueue
 from tests.support.builders import InlineExecutor
 from tests.support.processes import Died
-from tests.support.sqs_driver import redrive_policy
+from tests.support.sqs_driver import name_of, redrive_policy
 
 TAG = "all"
 MAX_ATTEMPTS = 3
@@ -254,7 +254,3 @@ class _NoMappings:
 
     def paginate(self) -> list[dict[str, Any]]:
         return [{"EventSourceMappings": []}]
-
-
-def name_of(queue: ModelQueue) -> str:
-    return queue.url.rpartition("/")[2]

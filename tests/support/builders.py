@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
@@ -21,8 +22,19 @@ ACCOUNT = "123456789012"
 REGION = "us-east-1"
 NOW = 1_700_000_000
 BODY = '{"order": 1}'
-MAIN = QueueAddress(ACCOUNT, "main")
-MAIN_FIFO = QueueAddress(ACCOUNT, "main.fifo")
+
+
+def queue_address(name: str) -> QueueAddress:
+    return QueueAddress(ACCOUNT, name)
+
+
+MAIN = queue_address("main")
+MAIN_FIFO = queue_address("main.fifo")
+
+
+def redrive_to(target: str, receive_count: int) -> str:
+    """The redrive policy that moves a message to this queue after so many receives."""
+    return json.dumps({"deadLetterTargetArn": queue_arn(target), "maxReceiveCount": receive_count})
 
 
 def queue_url(name: str) -> str:
@@ -65,10 +77,10 @@ def policy(
     )
     other_main_queues = {}
     for name, own_limits in (others or {}).items():
-        other_main_queues[QueueAddress(ACCOUNT, name)] = QueueLimits(**own_limits)
+        other_main_queues[queue_address(name)] = QueueLimits(**own_limits)
 
     return ReplayPolicy(
-        main_queue=QueueAddress(ACCOUNT, main),
+        main_queue=queue_address(main),
         max_attempts=max_attempts,
         backoff=Backoff(rate_seconds, cap_seconds),
         max_age_seconds=max_age_seconds,

@@ -7,13 +7,19 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
 _NAME = "TEST_FAMILY"
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Wait as long as it takes: the time of the whole test is limited."""
+    while not is_so():
+        time.sleep(0.05)
 
 
 class Died(BaseException):

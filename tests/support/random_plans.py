@@ -143,17 +143,18 @@ def _queue_url(random: Random) -> str | None:
 def _attributes(random: Random) -> list[tuple[str, Row]] | None:
     if random.random() < 0.1:
         return None
-    ours = [("sqs-dlq-replay-nb", _text("3"))] if random.random() < 0.5 else []
+    ours = [("sqs-dlq-replay-nb", text_value("3"))] if random.random() < 0.5 else []
     own = [(f"ä-{n}", random.choice(_VALUES)) for n in range(random.choice([0, 1, 8, 9]))]
     return list(chain(ours, own))
 
 
-def _text(value: str) -> Row:
+def text_value(value: str) -> Row:
+    """The value of a message attribute, as the archive has it."""
     return {"data_type": "String", "string_value": value, "binary_value": None}
 
 
 _VALUES = (
-    _text("é"),
-    _text("x" * 300),
+    text_value("é"),
+    text_value("x" * 300),
     {"data_type": "Binary", "string_value": None, "binary_value": b"\x00" * 40},
 )

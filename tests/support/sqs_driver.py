@@ -29,6 +29,15 @@ def receive_all(queue: SqsQueue) -> list[Message]:
     return messages
 
 
+def name_of(queue: SqsQueue) -> str:
+    return queue.url.rpartition("/")[2]
+
+
+def visible_count(queue: SqsQueue) -> int:
+    """Return how many messages SQS counts that can be received now."""
+    return int(queue.describe()["ApproximateNumberOfMessages"])
+
+
 def refusal(call: Callable[..., object], *arguments: Any, **fields: Any) -> tuple[str, str]:
     """Return code and text of the error of a call; two empty texts if it succeeds."""
     try:

@@ -1,6 +1,5 @@
 """What ``dlq doctor --all`` says of a DLQ: ``tests/golden/fleet_rules.txt`` has it in words."""
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +17,7 @@ from dlq.stack.fleet_rules import (
 )
 from dlq.stack.rules import StackFinding, TriggerFacts
 from dlq_replay.wire.addresses import QueueAddress
-from tests.support.builders import queue_arn, queue_url
+from tests.support.builders import queue_arn, queue_url, redrive_to
 from tests.support.golden import assert_stored, stored_rows
 
 LAMBDA = "arn:aws:lambda:us-east-1:123456789012:function"
@@ -49,10 +48,6 @@ FLEET = Fleet(
 )
 
 
-def redrive(target: str, count: int) -> str:
-    return json.dumps({"deadLetterTargetArn": queue_arn(target), "maxReceiveCount": count})
-
-
 def queue(name: str, **attributes: str) -> DescribedQueue:
     is_dlq = "-dlq" in name
     facts = {
@@ -63,7 +58,7 @@ def queue(name: str, **attributes: str) -> DescribedQueue:
     }
     target, count = ("parked", 1000) if is_dlq else ("orders-dlq", 5)
     target += ".fifo" * name.endswith(".fifo")
-    facts.setdefault("RedrivePolicy", redrive(target, count))
+    facts.setdefault("RedrivePolicy", redrive_to(target, count))
     return DescribedQueue(queue_url(name), facts)
 
 
@@ -163,12 +158,14 @@ CASES: dict[str, DlqFacts] = {
     ),
     "hides for 29 s": open_dlq(dlq=queue("orders-dlq", VisibilityTimeout="29")),
     "its source moves after one receive": open_dlq(
-        sources=(queue("orders", RedrivePolicy=redrive("orders-dlq", 1)),)
+        sources=(queue("orders", RedrivePolicy=redrive_to("orders-dlq", 1)),)
     ),
     "no net": open_dlq(dlq=queue("orders-dlq", RedrivePolicy="")),
-    "leads elsewhere after 3": dlq(dlq=queue("orders-dlq", RedrivePolicy=redrive("graveyard", 3))),
+    "leads elsewhere after 3": dlq(
+        dlq=queue("orders-dlq", RedrivePolicy=redrive_to("graveyard", 3))
+    ),
     "leads elsewhere after 1000": dlq(
-        dlq=queue("orders-dlq", RedrivePolicy=redrive("graveyard", 1000))
+        dlq=queue("orders-dlq", RedrivePolicy=redrive_to("graveyard", 1000))
     ),
 }
 

@@ -17,7 +17,7 @@ from dlq.stack.rules import (
 )
 from dlq_replay.settings import ReplaySettings
 from tests.contract.template import TEMPLATE
-from tests.support.builders import environment, queue_arn, queue_url
+from tests.support.builders import environment, queue_arn, queue_url, redrive_to
 from tests.support.golden import assert_stored, stored_rows
 
 TRIGGER = TriggerFacts(
@@ -36,7 +36,7 @@ def queue(role: str, **attributes: Any) -> DescribedQueue:
     policy = {}
     if role in targets:
         target, count = targets[role]
-        policy = {"RedrivePolicy": redrive(target + ".fifo" * name.endswith(".fifo"), count)}
+        policy = {"RedrivePolicy": redrive_to(target + ".fifo" * name.endswith(".fifo"), count)}
     facts = {
         "QueueArn": queue_arn(name),
         "MessageRetentionPeriod": "345600" if role == "main" else "1209600",
@@ -64,10 +64,6 @@ def installation(**changes: Any) -> Installation:
     return replace(sound, **changes)
 
 
-def redrive(target: str, count: int) -> str:
-    return json.dumps({"deadLetterTargetArn": queue_arn(target), "maxReceiveCount": count})
-
-
 def settings(**variables: str) -> ReplaySettings:
     return ReplaySettings.from_env(environment(**variables))
 
@@ -75,7 +71,7 @@ def settings(**variables: str) -> ReplaySettings:
 def shared(*names: str, **changes: Any) -> Installation:
     """An installation with these other main queues configured; all of them use the DLQ."""
     arns = [queue_arn(name) for name in names]
-    policy = redrive("dlq", 5)
+    policy = redrive_to("dlq", 5)
     return installation(
         **{
             "settings": settings(OTHER_MAIN_QUEUE_ARNS=",".join(arns)),
@@ -87,7 +83,7 @@ def shared(*names: str, **changes: Any) -> Installation:
 
 
 def with_invoices(**attributes: str) -> Installation:
-    other = queue("main", name="invoices", **{"RedrivePolicy": redrive("dlq", 5), **attributes})
+    other = queue("main", name="invoices", **{"RedrivePolicy": redrive_to("dlq", 5), **attributes})
     return shared("invoices", other_main=(other,))
 
 
@@ -122,15 +118,15 @@ ONLY_MAIN = json.dumps({"redrivePermission": "byQueue", "sourceQueueArns": [queu
 
 CHANGES: dict[str, dict[str, Any]] = {
     "main leads nowhere": {"main": queue("main", RedrivePolicy="")},
-    "main leads elsewhere": {"main": queue("main", RedrivePolicy=redrive("other", 5))},
-    "main moves after one receive": {"main": queue("main", RedrivePolicy=redrive("dlq", 1))},
+    "main leads elsewhere": {"main": queue("main", RedrivePolicy=redrive_to("other", 5))},
+    "main moves after one receive": {"main": queue("main", RedrivePolicy=redrive_to("dlq", 1))},
     "main keeps as long as the DLQ": {"main": queue("main", MessageRetentionPeriod="1209600")},
     # The threshold on SQS's own age: what is left for the alarm, which rings 2 days before.
     "main keeps for 12 days": {"main": queue("main", MessageRetentionPeriod="1036800")},
     "main keeps a second longer": {"main": queue("main", MessageRetentionPeriod="345601")},
     "the alarm counts with 12 days": {"main_retention_seconds": 1_036_800},
-    "dlq leads to main": {"dlq": queue("dlq", RedrivePolicy=redrive("main", 1000))},
-    "dlq moves after 20 receives": {"dlq": queue("dlq", RedrivePolicy=redrive("parked", 20))},
+    "dlq leads to main": {"dlq": queue("dlq", RedrivePolicy=redrive_to("main", 1000))},
+    "dlq moves after 20 receives": {"dlq": queue("dlq", RedrivePolicy=redrive_to("parked", 20))},
     "dlq leads nowhere": {"dlq": queue("dlq", RedrivePolicy="")},
     "dlq admits nobody": {
         "dlq": queue("dlq", RedriveAllowPolicy='{"redrivePermission": "denyAll"}')
@@ -143,7 +139,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "dlq has another source": {"dlq_source_arns": (queue_arn("main"), queue_arn("invoices"))},
     "parked admits main alone": {"parked": queue("parked", RedriveAllowPolicy=ONLY_MAIN)},
     "parked keeps for 4 days": {"parked": queue("parked", MessageRetentionPeriod="345600")},
-    "parked leads elsewhere": {"parked": queue("parked", RedrivePolicy=redrive("x", 3))},
+    "parked leads elsewhere": {"parked": queue("parked", RedrivePolicy=redrive_to("x", 3))},
     "parked is FIFO": {"parked": queue("parked", name="parked.fifo")},
     "another queue feeds the function": {
         "triggers": (replace(TRIGGER, source_arn=queue_arn("main")),)
@@ -177,14 +173,14 @@ FAULTY: dict[str, Installation] = {
     ),
     "a configured queue that does not use the DLQ, read": shared(
         "invoices",
-        other_main=(queue("main", name="invoices", RedrivePolicy=redrive("other", 5)),),
+        other_main=(queue("main", name="invoices", RedrivePolicy=redrive_to("other", 5)),),
         dlq_source_arns=(queue_arn("main"),),
     ),
     "a configured queue that does not use the DLQ, not read": shared(
         "invoices", other_main=(), dlq_source_arns=(queue_arn("main"),)
     ),
     "another main queue keeps for 14 days": with_invoices(MessageRetentionPeriod="1209600"),
-    "another main queue moves after 2": with_invoices(RedrivePolicy=redrive("dlq", 2)),
+    "another main queue moves after 2": with_invoices(RedrivePolicy=redrive_to("dlq", 2)),
     "no right to read the metric": limiting(denies_metrics=True, unjudged={"main": "is blind"}),
     "a metric that could not be read": limiting(unjudged={"main": "", "invoices": "is blind"}),
     "queues of another account": limiting(account="210987654321", unjudged={"main": "is blind"}),

@@ -17,17 +17,16 @@ from dlq_replay.rules.decision import (
 )
 from dlq_replay.rules.failures import Failure
 from dlq_replay.rules.policy import QueueLimits, ReplayPolicy
-from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.attributes import Attributes, MessageAttribute
 from dlq_replay.wire.message import Message
 from tests.support.builders import (
-    ACCOUNT,
     NOW,
     context,
     counter,
     filler,
     message,
     policy,
+    queue_address,
     queue_arn,
     text,
 )
@@ -103,7 +102,7 @@ def test_the_policy_of_each_queue_knows_all_the_others() -> None:
     assert INVOICES.of(main) == SHARED
     assert SHARED.of(main) == SHARED
     assert SHARED.of(None) == SHARED
-    assert SHARED.of(QueueAddress(ACCOUNT, "payments")) == SHARED
+    assert SHARED.of(queue_address("payments")) == SHARED
 
 
 @pytest.mark.parametrize(
@@ -233,7 +232,7 @@ def test_fifo_letter_needs_no_room_for_the_context() -> None:
 
 
 SHARED = policy(others={"invoices": {"main_retention_seconds": 700, "main_max_bytes": 200}})
-INVOICES = SHARED.of(QueueAddress(ACCOUNT, "invoices"))
+INVOICES = SHARED.of(queue_address("invoices"))
 OF_INVOICES = [
     message(DeadLetterQueueSourceArn=queue_arn("invoices")),
     message(attributes=context(source_queue="invoices")),

@@ -10,11 +10,7 @@ from botocore.exceptions import ClientError
 from dlq_replay.aws.fleet_directory import FleetDirectory
 from dlq_replay.errors import QueueError, QueueGoneError
 from dlq_replay.wire.addresses import QueueAddress
-from tests.support.builders import ACCOUNT, InlineExecutor, queue_arn
-
-
-def queue(name: str) -> QueueAddress:
-    return QueueAddress(ACCOUNT, name)
+from tests.support.builders import InlineExecutor, queue_address, queue_arn
 
 
 def refused() -> ClientError:
@@ -45,7 +41,7 @@ class FakeAccount:
             lambda _: self,
             lambda address: FakeQueue(self, address.name),  # type: ignore[arg-type, return-value]
             InlineExecutor(),
-            frozenset({queue("parked")}),
+            frozenset({queue_address("parked")}),
             lambda: self.now_seconds,
         )
 
@@ -73,7 +69,7 @@ class FakeQueue:
 
     def sources(self) -> frozenset[QueueAddress]:
         self.account.asked.append(f"sources of {self.name}")
-        return frozenset(map(queue, answered(self.account.sources.get(self.name, []))))
+        return frozenset(map(queue_address, answered(self.account.sources.get(self.name, []))))
 
     def describe(self) -> Mapping[str, str]:
         self.account.asked.append(f"attributes of {self.name}")
@@ -90,17 +86,17 @@ def answered(answer: Any) -> Any:
 def test_unreadable_list_of_members_is_the_last_one_and_is_asked_for_again_after_a_minute() -> None:
     account = FakeAccount(tagged=["orders"])
     directory = account.directory()
-    assert directory.members() == {queue("orders")}
+    assert directory.members() == {queue_address("orders")}
 
     account.tagged = refused()
     for seconds in (299, 1, 59, 1):
         account.now_seconds += seconds
-        assert directory.members() == {queue("orders")}
+        assert directory.members() == {queue_address("orders")}
     assert account.asked == ["tags"] * 3
 
     account.tagged = ["orders", "invoices"]
     account.now_seconds += 60
-    assert directory.members() == {queue("orders"), queue("invoices")}
+    assert directory.members() == {queue_address("orders"), queue_address("invoices")}
 
 
 def test_list_that_could_never_be_read_is_an_error_and_not_empty() -> None:
@@ -125,8 +121,10 @@ def test_sweep_reads_members_that_are_dlqs_and_have_no_mapping() -> None:
 
     swept = account.directory().swept_queues()
 
-    assert swept.dlqs == [queue("orders-dlq"), queue("paused-dlq")]
-    assert swept.faults == {queue("denied"): "asking for the sources of denied: AccessDenied"}
+    assert swept.dlqs == [queue_address("orders-dlq"), queue_address("paused-dlq")]
+    assert swept.faults == {
+        queue_address("denied"): "asking for the sources of denied: AccessDenied"
+    }
 
 
 def test_parked_queue_with_the_tag_is_no_member() -> None:
@@ -137,8 +135,8 @@ def test_parked_queue_with_the_tag_is_no_member() -> None:
     )
     directory = account.directory()
 
-    assert directory.swept_queues().dlqs == [queue("orders-dlq")]
-    assert directory.members() == {queue("orders"), queue("orders-dlq")}
+    assert directory.swept_queues().dlqs == [queue_address("orders-dlq")]
+    assert directory.members() == {queue_address("orders"), queue_address("orders-dlq")}
 
 
 @pytest.mark.parametrize("name", ["tagged", "mappings"])
@@ -168,20 +166,20 @@ def test_sources_are_asked_for_again_in_an_hour_of_sweeps_and_kept_where_that_fa
 
     again = [question for question in account.asked if question.startswith("sources")]
     assert sorted(again) == [f"sources of {name}" for name in names]
-    assert swept.dlqs == [queue(name) for name in names if name != "dlq-008"]
+    assert swept.dlqs == [queue_address(name) for name in names if name != "dlq-008"]
 
 
 def test_sources_that_decide_about_messages_are_a_minute_old_at_most() -> None:
     account = FakeAccount(sources={"orders-dlq": ["orders"]})
     directory = account.directory()
-    dlq = queue("orders-dlq")
-    assert directory.sources(dlq) == frozenset({queue("orders")})
+    dlq = queue_address("orders-dlq")
+    assert directory.sources(dlq) == frozenset({queue_address("orders")})
 
     account.sources["orders-dlq"] = ["orders", "invoices"]
     account.now_seconds += 59
-    assert directory.sources(dlq) == frozenset({queue("orders")})
+    assert directory.sources(dlq) == frozenset({queue_address("orders")})
     account.now_seconds += 1
-    assert directory.sources(dlq) == frozenset({queue("orders"), queue("invoices")})
+    assert directory.sources(dlq) == frozenset({queue_address("orders"), queue_address("invoices")})
 
     account.sources["orders-dlq"] = QueueError("throttled")
     account.now_seconds += 60
@@ -191,19 +189,19 @@ def test_sources_that_decide_about_messages_are_a_minute_old_at_most() -> None:
 def test_attributes_are_kept_for_an_hour_and_a_refusal_for_a_minute() -> None:
     account = FakeAccount(attributes={"orders": {"A": "1"}, "denied": QueueError("denied: no")})
     directory = account.directory()
-    both = [queue("orders"), queue("denied")]
+    both = [queue_address("orders"), queue_address("denied")]
     for _ in range(2):
         assert directory.describe(both) == (
-            {queue("orders"): {"A": "1"}},
-            {queue("denied"): "denied: no"},
+            {queue_address("orders"): {"A": "1"}},
+            {queue_address("denied"): "denied: no"},
         )
     assert account.asked == ["attributes of orders", "attributes of denied"]
 
     account.attributes = {"orders": QueueError("throttled"), "denied": {"A": "2"}}
     account.now_seconds += 60
     assert directory.describe(both) == (
-        {queue("orders"): {"A": "1"}, queue("denied"): {"A": "2"}},
+        {queue_address("orders"): {"A": "1"}, queue_address("denied"): {"A": "2"}},
         {},
     )
     account.now_seconds += 3600
-    assert directory.describe(both)[0][queue("orders")] == {"A": "1"}
+    assert directory.describe(both)[0][queue_address("orders")] == {"A": "1"}

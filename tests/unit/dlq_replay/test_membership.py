@@ -9,17 +9,12 @@ from dlq_replay.rules.membership import admit, leave_all, needs_listed_sources
 from dlq_replay.rules.policy import QueueLimits
 from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.message import Message, UnreadableRecord
-from tests.support.builders import ACCOUNT, NOW, context, message, policy, queue_arn
+from tests.support.builders import NOW, context, message, policy, queue_address, queue_arn
 
-
-def queue(name: str) -> QueueAddress:
-    return QueueAddress(ACCOUNT, name)
-
-
-DLQ = queue("orders-dlq")
-ORDERS = queue("orders")
-INVOICES = queue("invoices")
-FORGED = queue("payments")
+DLQ = queue_address("orders-dlq")
+ORDERS = queue_address("orders")
+INVOICES = queue_address("invoices")
+FORGED = queue_address("payments")
 TAGGED = frozenset({DLQ, ORDERS, INVOICES, FORGED})
 
 

@@ -16,7 +16,6 @@ from dlq_replay.rules.outgoing import (
     replay_entry,
 )
 from dlq_replay.text.places import PLACE_CHARACTERS
-from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.context import (
     CONTEXT_ATTRIBUTE,
     KEPT_ERROR_BYTES,
@@ -26,7 +25,6 @@ from dlq_replay.wire.context import (
 )
 from dlq_replay.wire.message import Message, SendEntry
 from tests.support.builders import (
-    ACCOUNT,
     BODY,
     MAIN,
     MAIN_FIFO,
@@ -37,6 +35,7 @@ from tests.support.builders import (
     filler,
     message,
     policy,
+    queue_address,
     queue_arn,
     text,
 )
@@ -152,7 +151,7 @@ def test_a_message_with_room_for_a_redrive_keeps_its_context_in_every_copy(
     letter = message("m-1", "x" * 99, context(source_queue=source))
     size = next(n for n in range(2000) if has_room_for_redrive(letter, "p", n, "g"))
     main = source or "q" * 80
-    to = QueueAddress(ACCOUNT, main)
+    to = queue_address(main)
     sent = redriven_entry(letter, "p", to, group_id="g", in_step=True)
     back = message(
         "m-2",

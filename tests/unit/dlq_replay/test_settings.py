@@ -6,8 +6,7 @@ from dlq_replay.backoff import Backoff
 from dlq_replay.errors import SettingsError
 from dlq_replay.rules.policy import ReplayPolicy
 from dlq_replay.settings import ReplaySettings
-from dlq_replay.wire.addresses import QueueAddress
-from tests.support.builders import ACCOUNT, environment, queue_arn, queue_url
+from tests.support.builders import ACCOUNT, environment, queue_address, queue_arn, queue_url
 from tests.support.golden import assert_stored, stored_texts
 
 
@@ -36,7 +35,7 @@ def test_complete_environment_is_read() -> None:
         dlq_url=queue_url("dlq"),
         parked_queue_url=queue_url("parked"),
         policy=ReplayPolicy(
-            QueueAddress(ACCOUNT, "main"), 0, Backoff(0.5, 0), 3600, ("KeyError", "schemas.*")
+            queue_address("main"), 0, Backoff(0.5, 0), 3600, ("KeyError", "schemas.*")
         ),
         failure_table="failures",
         log_level="DEBUG",
@@ -86,8 +85,8 @@ def test_other_main_queues_are_read_with_their_urls(base: str) -> None:
     settings = ReplaySettings.from_env(environment(OTHER_MAIN_QUEUE_ARNS=arns, **urls))
 
     assert settings.other_main_queue_urls == {
-        QueueAddress(ACCOUNT, "invoices"): f"{base}/{ACCOUNT}/invoices",
-        QueueAddress(ACCOUNT, "refunds"): f"{base}/{ACCOUNT}/refunds",
+        queue_address("invoices"): f"{base}/{ACCOUNT}/invoices",
+        queue_address("refunds"): f"{base}/{ACCOUNT}/refunds",
     }
     assert {*settings.policy.other_main_queues} == {*settings.other_main_queue_urls}
 

@@ -23,19 +23,15 @@ from dlq_replay.settings import FleetSettings
 from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.message import Message, UnreadableRecord
 from tests.support.builders import (
-    ACCOUNT,
     NOW,
     FakeQueue,
     InlineExecutor,
     message,
     policy,
+    queue_address,
     queue_arn,
     queue_url,
 )
-
-
-def queue(name: str) -> QueueAddress:
-    return QueueAddress(ACCOUNT, name)
 
 
 @dataclass
@@ -76,10 +72,10 @@ class FakeDirectory:
     names: Sequence[str]
 
     def members(self) -> frozenset[QueueAddress]:
-        return frozenset(map(queue, self.names))
+        return frozenset(map(queue_address, self.names))
 
     def sources(self, dlq: QueueAddress) -> frozenset[QueueAddress]:
-        return frozenset({queue(dlq.name.replace("-dlq", ""))})
+        return frozenset({queue_address(dlq.name.replace("-dlq", ""))})
 
     def describe(
         self, queues: Collection[QueueAddress]
@@ -125,7 +121,7 @@ class World:
         )
 
     def sweep(self, *names: str, seconds_left: Callable[[], float] = lambda: 60.0) -> Any:
-        return self.sweeper().sweep(list(map(queue, names or self.dlqs)), seconds_left)
+        return self.sweeper().sweep(list(map(queue_address, names or self.dlqs)), seconds_left)
 
 
 def letter(message_id: str, source: str = "orders") -> Message:
@@ -157,7 +153,7 @@ def test_failed_deletes_are_repeated_once_and_then_reported() -> None:
 
     assert sorted(dlq.deleted) == ["m0", "m2"]
     assert [left.message_id for left in world.turns[0].not_deleted] == ["m1"]
-    assert summary.stuck == {queue("orders-dlq"): UNDELETED}
+    assert summary.stuck == {queue_address("orders-dlq"): UNDELETED}
 
 
 @pytest.mark.parametrize(("suffix", "turns_after"), [("", [1, 1, 2]), (".fifo", [2, 3, 4])])
@@ -174,7 +170,7 @@ def test_what_cannot_be_deleted_is_not_sent_again_and_again(
     turns: list[int] = []
     for seconds in (0, UNDELETED_PAUSE_SECONDS - 1, 1):
         now += seconds
-        summary = sweeper.sweep([queue(name)], lambda: 60.0)
+        summary = sweeper.sweep([queue_address(name)], lambda: 60.0)
         turns.append(len(dlq.requests))
     assert turns == turns_after
     assert not summary.stuck
@@ -196,7 +192,7 @@ def test_a_full_queue_goes_round_again_behind_the_others() -> None:
     )
     world = World({"hot-dlq": hot, "cold-dlq": Noted(name="cold"), "warm-dlq": Noted(name="warm")})
     with ThreadPoolExecutor(1) as executor:
-        summary = world.sweeper(executor).sweep(list(map(queue, world.dlqs)), lambda: 60.0)
+        summary = world.sweeper(executor).sweep(list(map(queue_address, world.dlqs)), lambda: 60.0)
 
     assert order == ["hot", "cold", "warm", "hot", "hot"]
     assert (summary.turns, summary.received) == (5, 29)
@@ -220,7 +216,7 @@ def test_a_queue_that_fails_stops_no_other(error: Exception, stuck: str | None) 
     summary = world.sweep()
 
     assert other.deleted == ["m0"]
-    assert summary.stuck == ({queue("orders-dlq"): stuck} if stuck else {})
+    assert summary.stuck == ({queue_address("orders-dlq"): stuck} if stuck else {})
 
 
 def test_no_turn_begins_in_the_last_ten_seconds_and_what_had_none_is_named() -> None:
@@ -230,7 +226,7 @@ def test_no_turn_begins_in_the_last_ten_seconds_and_what_had_none_is_named() -> 
 
     assert not world.dlqs["other-dlq"].requests
     assert summary.turns == 1
-    assert list(summary.stuck) == [queue("other-dlq")]
+    assert list(summary.stuck) == [queue_address("other-dlq")]
 
 
 def test_fifo_dlq_is_not_read_where_there_is_no_fifo_parked_queue() -> None:
@@ -238,7 +234,7 @@ def test_fifo_dlq_is_not_read_where_there_is_no_fifo_parked_queue() -> None:
     summary = World({"orders-dlq.fifo": dlq}, fifo_parked=None).sweep()
 
     assert not dlq.requests
-    assert summary.stuck == {queue("orders-dlq.fifo"): "there is no FIFO parked queue"}
+    assert summary.stuck == {queue_address("orders-dlq.fifo"): "there is no FIFO parked queue"}
 
 
 def test_a_fifo_receive_has_an_attempt_id_so_that_a_lost_answer_is_given_again() -> None:
@@ -253,7 +249,7 @@ def test_no_send_begins_that_could_not_be_deleted_while_the_message_is_hidden() 
     # The receive takes so long that others may have the message by now.
     times = iter([0.0, 0.0])
     sweeper = replace(world.sweeper(), clock_seconds=lambda: next(times, 118.0))
-    sweeper.sweep([queue("orders-dlq")], lambda: 60.0)
+    sweeper.sweep([queue_address("orders-dlq")], lambda: 60.0)
 
     assert dlq.deleted == []
     assert not world.mains["orders"].sent

@@ -16,12 +16,10 @@ from dlq_replay.replaying.breaker_worker import BreakerWorker
 from dlq_replay.replaying.returns import ReturnsCounter
 from dlq_replay.replaying.sending import Refused, Unconfirmed
 from dlq_replay.rules.breaker import BreakerRules
-from dlq_replay.wire.addresses import QueueAddress
 from dlq_replay.wire.message import Message
 from functions.replay import handler
 from tests.support.breaker_tables import FakeBreaker, denied
 from tests.support.builders import (
-    ACCOUNT,
     NOW,
     FakeQueue,
     context,
@@ -30,6 +28,7 @@ from tests.support.builders import (
     lambda_record,
     message,
     policy,
+    queue_address,
     queue_arn,
     queue_url,
     replayer,
@@ -96,7 +95,7 @@ def with_invoices(monkeypatch: pytest.MonkeyPatch) -> None:
         policy=policy(others={"invoices": {}, "refunds": {}}),
         main_queues={
             **handler.wired_replayer().main_queues,
-            QueueAddress(ACCOUNT, "invoices"): invoices,
+            queue_address("invoices"): invoices,
         },
     )
 

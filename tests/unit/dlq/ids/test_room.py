@@ -8,14 +8,11 @@ import pytest
 from dlq.archive.messages.dead_letter_schema import ARROW_SCHEMA
 from dlq.ids.columns import HAS_ROOM
 from dlq.ids.room import ROOM_COLUMNS, with_room
+from tests.support.random_plans import text_value
 
 SCHEMA = pa.schema([ARROW_SCHEMA.field(name) for name in ROOM_COLUMNS])
 LEAST_BYTES = 1024 + 64
 """The most bytes that our attributes take."""
-
-
-def text(value: str) -> dict[str, Any]:
-    return {"data_type": "String", "string_value": value, "binary_value": None}
 
 
 def has_room(max_message_bytes: int, *rows: tuple[Any, int | None]) -> list[bool]:
@@ -26,10 +23,10 @@ def has_room(max_message_bytes: int, *rows: tuple[Any, int | None]) -> list[bool
 
 
 def attributes(number: int) -> list[tuple[str, Any]]:
-    return [(f"a-{n}", text("v")) for n in range(number)]
+    return [(f"a-{n}", text_value("v")) for n in range(number)]
 
 
-OURS = [("sqs-dlq-context", text("{}")), ("sqs-dlq-replay-nb", text("3"))]
+OURS = [("sqs-dlq-context", text_value("{}")), ("sqs-dlq-replay-nb", text_value("3"))]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +48,7 @@ def test_a_copy_has_ten_attributes_at_most(own: Any, fits: bool) -> None:
     ("own", "bytes_of_attributes"),
     [
         ([], 0),
-        ([("a", text("é"))], 1 + 6 + 2),
+        ([("a", text_value("é"))], 1 + 6 + 2),
         ([("ä", {"data_type": "Binary", "string_value": None, "binary_value": b"123"})], 2 + 6 + 3),
         (OURS, 0),
     ],
