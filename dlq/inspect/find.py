@@ -51,7 +51,7 @@ class ArchivedMatch:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveMatches:
-    """What an archive has of a value.
+    """The messages of an archive that have a value.
 
     Attributes:
         searched: messages that were read; one that two drains brought counts twice.

@@ -1,4 +1,4 @@
-"""What a look says before and after it, and the commands that follow. Pure."""
+"""Sentences of a look, before and after it, and the commands that follow. Pure."""
 
 import shlex
 from collections.abc import Iterator, Sequence

@@ -59,11 +59,11 @@ class SendRun:
 
     @property
     def folder(self) -> str:
-        """Where the archive has what this run records."""
+        """The folder of the archive for the records of this run."""
         return run_folder(self.plan_id, self.run_id)
 
     def editor_for(self, destination: str) -> Editor:  # noqa: ARG002 - for other runs
-        """Return what makes the messages that go to *destination*."""
+        """Return the editor of messages that go to *destination*."""
         return self.editor
 
     @contextmanager

@@ -155,7 +155,7 @@ class _Query:
 
     def __init__(self, written: DuckSql, table: pa.Table) -> None:
         self.faults: list[NeedsSparkError] = []
-        """Those that a function in Python raised: DuckDB keeps their texts alone."""
+        """Errors that a function in Python raised: DuckDB itself keeps only their texts."""
         self._written = written
         self._table = table
         self._is_stopped = threading.Event()

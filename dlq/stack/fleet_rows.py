@@ -12,7 +12,7 @@ from dlq_replay.replaying.measures import Metric
 
 
 class Need(StrEnum):
-    """What needs a person, the most urgent first."""
+    """A reason to act on a DLQ, the most urgent first."""
 
     EXPIRY = "expiry"
     TAGS = "tags"
@@ -33,8 +33,8 @@ EXPIRY_SHARE = 0.5
 """A message that has been in the DLQ for this share of the retention needs a person."""
 
 Figures = Mapping[str, int | None]
-"""What is known of queues beside the attributes of SQS, by ``figure_key``: metrics, limits (of
-queues that have one), and the numbers of the archive. None, or absent: not known."""
+"""Numbers of queues beside the attributes of SQS, by ``figure_key``: metrics, limits (of queues
+that have one), and the numbers of the archive. None, or absent: not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ _MAPPED_VISIBILITY_SECONDS = 180
 
 
 class Membership(StrEnum):
-    """Whether DLQ and sources are members of a fleet; in part if only some have the tag."""
+    """The membership of a DLQ with its sources in a fleet; in part if only some have the tag."""
 
     JOINED = "joined"
     IN_PART = "joined in part"

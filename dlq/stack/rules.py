@@ -35,7 +35,7 @@ EXPIRY_ALARM_SECONDS = 172_800
 """NearestExpiryAlarm and ParkedExpiryAlarm ring 2 days before SQS deletes a message."""
 
 _LIVE = {"ENABLED", "ENABLING", "UPDATING", "CREATING", "RUNNING", "STARTING"}
-"""States of event source mappings and of pipes, which AWS spells differently."""
+"""States of event source mappings and of pipes, which AWS writes differently."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -272,7 +272,7 @@ def _group(group_id: str) -> str:
 
 
 def _refused(text: str) -> Exception:
-    """Return what tells the agent that a call is refused."""
+    """Return the error that refuses an agent's call, with this text."""
     from mcp.server.mcpserver.exceptions import ToolError
 
     return ToolError(text)

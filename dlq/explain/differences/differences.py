@@ -358,7 +358,8 @@ class _Search:
         others = list[Counted]()
         if best.own_share < _CONCLUSIVE * (best.own_share + best.other_share):
             others += self._nearly_as_good(contrast, best, ranked[first:])
-            # Last comes what tells more than the best, but by a condition that is not significant.
+            # Last the sets with more evidence than the best, but with a condition that is not
+            # significant.
             others += self._nearly_as_good(contrast, best, ranked[:first], _LEAST_GAIN)
         return [_Candidate(contrast, counted) for counted in (best, *others[:DIFFERENCES])]
 
@@ -390,9 +391,9 @@ class _Search:
     def _is_needed(
         self, contrast: Contrast, counted: Counted, condition: int, least_nats: float | None
     ) -> bool:
-        """Return whether a condition tells enough among messages with the others of the set.
+        """Return whether a condition adds enough evidence, among messages with the set's others.
 
-        That is *least_nats* of evidence, or else what is significant.
+        Enough is *least_nats*; with None it is what is significant.
         """
         has_rest = contrast.hold(counted.without(condition))
         inside = contrast.count((condition,), self._left[contrast.rows] & has_rest)

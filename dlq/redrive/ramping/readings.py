@@ -43,7 +43,7 @@ _MAX_POINTS = 1440
 
 @dataclass(frozen=True, slots=True)
 class ReturnsProbe:
-    """Reads what tells whether a step's failures have returned to the DLQ of *queue*."""
+    """Reads counts and metrics that show whether a step's failures are back in the queue's DLQ."""
 
     request: RedriveRequest
     queue: DescribedQueue
@@ -196,7 +196,7 @@ class ReturnsProbe:
 def find_probes(
     request: RedriveRequest, destinations: Mapping[str, DescribedQueue], make_client: ClientFactory
 ) -> tuple[dict[str, ReturnsProbe], str]:
-    """Return what tells whether a step to each destination was good; none where all goes at once.
+    """Return the probe of steps to each destination; none where all goes at once.
 
     Also why there is no ramp although nobody asked for everything at once; else empty.
 

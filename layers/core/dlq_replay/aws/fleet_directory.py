@@ -1,4 +1,4 @@
-"""What is known of the queues of a fleet, and for how long. An adapter.
+"""The queues of a fleet, as AWS answers for them; each answer is kept for a while. An adapter.
 
 It asks the Resource Groups Tagging API for the members, Lambda for the queues that mappings read,
 and SQS for attributes and sources.

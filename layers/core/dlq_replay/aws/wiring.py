@@ -238,7 +238,7 @@ def make_client(session: Session, service: str, config: Config) -> Any:  # noqa:
 
 
 class Tables:
-    """What works on the failure table. It keeps the state of breakers and of counters."""
+    """Makes the users of the failure table; keeps the state of breakers and of counters."""
 
     def __init__(self, clients: Clients, table_name: str, *, has_breaker: bool) -> None:
         self._table_name = table_name

@@ -19,7 +19,7 @@ NO_PARKED_QUEUE = "there is no FIFO parked queue"
 
 
 class Directory(Protocol):
-    """What is known of the queues; ``fleet_directory.FleetDirectory`` is one.
+    """Answers for the queues of a fleet; ``fleet_directory.FleetDirectory`` is one.
 
     Threads ask for different DLQs at once.
     """

@@ -61,7 +61,7 @@ class SweptQueue(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a turn of one DLQ did.
+    """The result of a turn of one DLQ.
 
     Attributes:
         received: number of messages of the receive.

@@ -46,7 +46,7 @@ def body_digest(body: str, md5_of_body: str = "") -> str:
 
 
 class InheritedContextError(ValueError):
-    """The context is of another body, or says of none."""
+    """The context is of another body, or names none."""
 
 
 @dataclass(frozen=True, slots=True)
