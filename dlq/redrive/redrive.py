@@ -5,7 +5,7 @@ destination after the other. Summarize.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -17,6 +17,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from dlq.archive.group_records import read_memory
 from dlq.archive.ledger.claims import open_run_notes
 from dlq.archive.ledger.disposition import Disposition
+from dlq.archive.ledger.stop import Stop
 from dlq.archive.messages.message_reading import FILE
 from dlq.archive.storage.files import Archive
 from dlq.aws.clients import ClientFactory, aws_client, read_limit, sqs_sender
@@ -38,7 +39,7 @@ from dlq.redrive.run_record import begin_run, end_run
 from dlq.redrive.send_run import RedriveRun
 from dlq.redrive.sending.stop_signals import Clock, Deadline, TableWatch
 from dlq.redrive.sending.task_runner import TaskRunner
-from dlq.redrive.sending.waiting import wait_for_limit
+from dlq.redrive.sending.waiting import look_until, wait_for_limit
 from dlq.redrive.summary import RedriveSummary, Sent, Tally
 from dlq.redrive.totals import first_stop, not_reached, summarize
 from dlq_replay.aws.sqs import describe
@@ -157,41 +158,65 @@ def _to_send(work: Mapping[str, Sequence[Tally]]) -> Iterator[Tally]:
             yield tally
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _DestinationSender:
-    """Sends to one destination after the other.
+    """Sends to one destination after the other; where ramps wait, they wait together.
 
     Attributes:
         memory: what was known of the groups when the run began.
         newly_counted: the groups whose counters this run has made.
+        sent: the results of the destinations that have ended.
+        waiting: the ramps that wait for a verdict, by destination.
     """
 
     runner: TaskRunner
     run: RedriveRun
     memory: GroupMemory
     newly_counted: Collection[str]
+    sent: dict[str, Sent] = field(default_factory=dict)
+    waiting: dict[str, Ramp] = field(default_factory=dict)
 
     def send_all(self, work: Mapping[str, Sequence[Tally]]) -> dict[str, Sent]:
         """Send to each destination; return the results in the order of *work*.
 
-        What stops the run stops the destinations that follow. A limit of the circuit breaker, a
-        failure table that cannot be read for a minute, a queue that takes no messages, or a ramp
-        that waits, stops its own destination alone. Limited ones come last, and before them those
+        What stops the run stops all destinations. A limit of the circuit breaker, a failure table
+        that cannot be read for a minute, a queue that takes no messages, or a ramp that waits for
+        too long, stops its own destination alone. Limited ones come last, and before them those
         with the largest groups: a ramp waits between its steps, and a single message has one.
         """
         table = self.run.request.failure_table
         is_limited = {url: bool(read_limit(table, url).sentence) for url in work}
         largest = {url: max(tally.count for tally in work[url]) for url in work}
-        sent: dict[str, Sent] = {}
         for url in sorted(work, key=lambda url: (is_limited[url], largest[url], url)):
-            stop = first_stop(sent.values())
-            if stop and not stop.cause.stops_one_destination:
-                sent[url] = Sent(tuple(not_reached(work[url])))
+            while self._shares_a_group(work[url]):
+                self._await_ramps()
+            if self._run_stop():
+                self.sent[url] = Sent(tuple(not_reached(work[url])))
             else:
-                sent[url] = self._send(url, work[url])
-        return {url: sent[url] for url in work}
+                self._begin(url, work[url])
+        while self.waiting:
+            self._await_ramps()
+        return {url: self.sent[url] for url in work}
 
-    def _send(self, url: str, work: Sequence[Tally]) -> Sent:
+    def _run_stop(self) -> Stop | None:
+        """Return why the run ends, if it does."""
+        stop = first_stop(self.sent.values())
+        if stop and not stop.cause.stops_one_destination:
+            return stop
+        return None
+
+    def _shares_a_group(self, work: Sequence[Tally]) -> bool:
+        """Return whether a ramp that waits has a group of *work*.
+
+        What fails again is counted by group, not by queue.
+        """
+        groups = {tally.group_id for tally in work}
+        for ramp in self.waiting.values():
+            if not groups.isdisjoint(tally.group_id for tally in ramp.work):
+                return True
+        return False
+
+    def _begin(self, url: str, work: Sequence[Tally]) -> None:
         """Send to one destination, by ramp where something tells how a step went."""
         request = self.run.request
         deadline = self.runner.deadline
@@ -201,10 +226,11 @@ class _DestinationSender:
         watch = TableWatch(read, deadline.clock.now_seconds, patience_seconds)
         limit, stop = wait_for_limit(watch, request.minute_seconds / LOOKS_A_MINUTE, deadline)
         if stop:
-            return Sent(tuple(not_reached(work)), stop)
+            self.sent[url] = Sent(tuple(not_reached(work)), stop)
+            return
 
         if self.run.probes:
-            return Ramp(
+            ramp = Ramp(
                 runner=self.runner,
                 probe=self.run.probes[url],
                 work=work,
@@ -212,14 +238,66 @@ class _DestinationSender:
                 memory=self.memory,
                 watch=watch,
                 newly_counted=self.newly_counted,
-            ).send()
-        return self.runner.execute(
+            )
+            self._note(url, ramp, ramp.begin())
+            return
+        self.sent[url] = self.runner.execute(
             self.runner.written,
             work,
             self.runner.context(url, limit),
             QueueAddress.from_url(url).name,
             lambda: watch.trouble(limit),
         )
+
+    def _note(self, url: str, ramp: Ramp, result: Sent | None) -> None:
+        """Note the result of a ramp, or that it waits."""
+        if result is None:
+            self.waiting[url] = ramp
+        else:
+            self.waiting.pop(url, None)
+            self.sent[url] = result
+
+    def _await_ramps(self) -> None:
+        """Wait until a ramp may go on, and let each go on that may; or end all with the run.
+
+        While all wait, the archive lock is given back. Whoever takes it closes this run, which
+        then sends nothing more.
+        """
+        deadline = self.runner.deadline
+        ready: list[str] = []
+
+        def is_over() -> bool:
+            ready.extend(url for url, ramp in self.waiting.items() if ramp.is_wait_over())
+            if not ready and self.runner.lock:
+                self.runner.lock.release()
+            return bool(ready)
+
+        stop = self._run_stop()
+        if not stop:
+            every_seconds = self.run.request.minute_seconds / LOOKS_A_MINUTE
+            with self.runner.progress("ramp", self._why_waiting):
+                stop = look_until(is_over, every_seconds, deadline)
+
+        began_at = deadline.clock.now_seconds()
+        for url in list(self.waiting) if stop else ready:
+            ramp = self.waiting[url]
+            self._note(url, ramp, ramp.go_on(stop or self._run_stop()))
+
+        seconds = deadline.clock.now_seconds() - began_at
+        for ramp in self.waiting.values():
+            ramp.wait_longer(seconds)
+
+    def _why_waiting(self) -> str:
+        """Return why the first ramp waits, and how many others do."""
+        # A copy: progress asks in a thread of its own.
+        ramps = list(self.waiting.values())
+        if not ramps:
+            return ""
+        why = ramps[0].why_waiting
+        if len(ramps) == 1:
+            return why
+        name = QueueAddress.from_url(ramps[0].probe.queue.url).name
+        return f"{name}: {why}; {counted(len(ramps) - 1, 'other queue')} wait, too"
 
 
 def _pointer_notes(archive: Archive, dispositions: pa.Table, bucket: str | None) -> Iterator[str]:
@@ -281,13 +359,14 @@ def _forecast(run: RedriveRun, work: Mapping[str, Sequence[Tally]]) -> Forecast 
     if not run.probes:
         return None
     most_sizes: tuple[int, ...] = ()
-    seconds = 0.0
+    longest_seconds = 0.0
     for url, tallies in work.items():
         largest = max((tally.count for tally in _to_send({url: tallies})), default=0)
         sizes = tuple(step_sizes(largest))
-        # Nobody waits for the last step. One queue has its ramp after the other.
+        # Nobody waits for the last step. The ramps of several queues wait together.
         waits = max(0, len(sizes) - 1)
         failure_seconds = run.probes[url].queue.failure_seconds
-        seconds += waits * (failure_seconds + 2 * run.request.minute_seconds)
+        seconds = waits * (failure_seconds + 2 * run.request.minute_seconds)
+        longest_seconds = max(longest_seconds, seconds)
         most_sizes = max(most_sizes, sizes, key=sum)
-    return Forecast(most_sizes, seconds)
+    return Forecast(most_sizes, longest_seconds)

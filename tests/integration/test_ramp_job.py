@@ -4,9 +4,10 @@ Only the ramp's waits pass time, on a virtual clock.
 """
 
 import json
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,7 @@ from local_sqs.server import serve_in_thread
 from tests.integration.client_at import client_at
 from tests.integration.conftest import MakeQueue
 from tests.integration.spark_world import DRAIN_ID, archive_of, entry_of, receive_all
+from tests.simulation.event_source import EventSource, collect
 from tests.simulation.ramp_world import RampWorld
 from tests.support.approved_plan import planned
 from tests.support.builders import context, counter, filler, message
@@ -221,37 +223,197 @@ def test_bad_step_halts_its_group_until_somebody_decides_and_the_other_goes_on(
     assert len(job.handled()) == len({*job.handled()}) == 19
 
 
-def test_each_queue_of_a_fleet_has_a_ramp_of_its_own(
-    job: Job, world: RampWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nobody consumes one of them. The owners of DLQs need not let them feed the parked queue."""
-    idle_dlq = ModelQueue(world.front, "idle-dlq")
-    policy = redrive_policy(idle_dlq, 2)
-    idle = ModelQueue(world.front, "idle", VisibilityTimeout="1", RedrivePolicy=policy)
-    world.dlq.client.set_queue_attributes(QueueUrl=world.dlq.url, Attributes={"RedrivePolicy": ""})
-    letters = []
-    for n in range(10):
-        name = "main" if n < 7 else "idle"
-        failure = FailureError("TimeoutError", "it was so")
-        ours = context(first_id=f"first-{n}", error=failure, source_queue=name)
-        letters.append(parked(n, attributes=ours))
-    job.begin(letters)
+@dataclass
+class SecondQueue:
+    """A second queue of a fleet, beside the world's own, with a consumer that may stop.
 
-    for queue in (world.main, world.dlq, idle, idle_dlq):
-        queue.client.tag_queue(QueueUrl=queue.url, Tags={"dlq-replay": "payments"})
+    Attributes:
+        order: of each step of both queues that was sent: queue and number, in order.
+    """
+
+    job: Job
+    world: RampWorld
+    queue: ModelQueue
+    is_consuming: bool = True
+    order: list[tuple[str, int]] = field(default_factory=list)
+
+    def begin(self, errors: Mapping[str, str], each: int = 7) -> None:
+        """Plan messages of both queues that failed with these errors, by the queue's name."""
+        letters: list[Message] = []
+        for name, error in errors.items():
+            for _ in range(each):
+                n = len(letters)
+                failure = FailureError(error, "it was so")
+                ours = context(first_id=f"first-{n}", error=failure, source_queue=name)
+                letters.append(parked(n, attributes=ours))
+        self.job.begin(letters)
+
+    def consume(self) -> None:
+        if self.is_consuming:
+            EventSource(self.queue, collect(self.world.handled)).poll()
+
+    def run(self, **options: Any) -> RedriveSummary:
+        return self.job.run(main_queue_url=None, queue_tag="payments", **options)
+
+    def sent(self, summary: RedriveSummary) -> dict[str, int]:
+        """How many messages went to each queue, by its name."""
+        return {url.rpartition("/")[2]: n for url, n in summary.destinations.items()}
+
+
+@pytest.fixture
+def second(job: Job, world: RampWorld, monkeypatch: pytest.MonkeyPatch) -> SecondQueue:
+    """The owners of DLQs need not let them feed the parked queue."""
+    dlq = ModelQueue(world.front, "second-dlq")
+    queue = ModelQueue(
+        world.front, "second", VisibilityTimeout="1", RedrivePolicy=redrive_policy(dlq, 2)
+    )
+    world.dlq.client.set_queue_attributes(QueueUrl=world.dlq.url, Attributes={"RedrivePolicy": ""})
+    for member in (world.main, world.dlq, queue, dlq):
+        member.client.tag_queue(QueueUrl=member.url, Tags={"dlq-replay": "payments"})
     server = urljoin(world.main.url, "/")
     monkeypatch.setenv("AWS_ENDPOINT_URL_RESOURCE_GROUPS_TAGGING_API", server)
 
-    dry_run = job.run(main_queue_url=None, queue_tag="payments", execute=False)
-    assert dry_run.forecast == Forecast((1, 2, 4), 2 * 4 + 1 * 4)
-    summary = job.run(main_queue_url=None, queue_tag="payments")
+    second = SecondQueue(job, world, queue)
+    world.last = second.consume
+    create = Steps.create
 
-    assert summary.counts == {"sent": 8, "not_reached": 2}
-    assert summary.destinations == {world.main.url: 7, idle.url: 1}
+    def create_and_note(steps: Steps, step: Step) -> bool:
+        if step.sent_at is not None:
+            second.order.append((steps.queue, step.number))
+        return create(steps, step)
+
+    monkeypatch.setattr(Steps, "create", create_and_note)
+    return second
+
+
+OWN_GROUPS = {"main": "TimeoutError", "second": "KeyError"}
+
+
+def test_ramps_of_several_queues_wait_together(job: Job, second: SecondQueue) -> None:
+    second.begin(OWN_GROUPS)
+
+    dry_run = second.run(execute=False)
+    summary = second.run()
+
+    # As long as the longest of them: twice two minutes and twice the time of a failure.
+    assert dry_run.forecast == Forecast((1, 2, 4), 2 * 4)
+    assert second.sent(summary) == {"main": 7, "second": 7}
+    assert {*job.verdicts(summary).values()} == {Verdict.SENT}
+    assert second.order == [
+        ("main", 1),
+        ("second", 1),
+        ("main", 2),
+        ("second", 2),
+        ("main", 3),
+        ("second", 3),
+    ]
+    assert job.handled() == list(range(14))
+
+
+def test_queue_that_nobody_consumes_keeps_no_other_from_its_steps(
+    job: Job, second: SecondQueue
+) -> None:
+    second.begin(OWN_GROUPS)
+    second.is_consuming = False
+
+    summary = second.run()
+
+    assert second.sent(summary) == {"main": 7, "second": 1}
+    assert summary.counts == {"sent": 8, "not_reached": 6}
     assert summary.stopped_by is not None
     assert summary.stopped_by.cause is StopCause.RAMP
     assert job.handled() == list(range(7))
     assert job.sizes(job.groups["TimeoutError"]) == [1, 2, 4]
+
+    second.is_consuming = True
+    assert second.run().counts == {"sent_before": 8, "sent": 6}
+    assert job.handled() == list(range(14))
+
+
+def test_bad_step_of_one_queue_halts_its_group_alone(
+    job: Job, world: RampWorld, second: SecondQueue
+) -> None:
+    second.begin(OWN_GROUPS)
+
+    def fail_once() -> None:
+        second.consume()
+        if ("second", 1) in second.order and ("second", 2) not in second.order:
+            job.add_returns(job.groups["KeyError"], "first-7")
+
+    world.last = fail_once
+    summary = second.run()
+
+    assert job.verdicts(summary) == {"TimeoutError": Verdict.SENT, "KeyError": Verdict.BAD}
+    assert summary.counts == {"sent": 8, "halted": 6}
+    assert second.sent(summary) == {"main": 7, "second": 1}
+    assert summary.has_halted_groups
+
+
+def test_while_ramps_wait_together_another_run_may_act_and_ends_them_all(
+    job: Job, world: RampWorld, second: SecondQueue
+) -> None:
+    second.begin(OWN_GROUPS)
+    others: list[ArchiveLock] = []
+    holder = LockHolder("another", LockUse.SEND, "plan p-2", "you")
+
+    def act() -> None:
+        second.consume()
+        if len(world.handled) == 2 and not others:
+            with archive_lock(job.archive, holder) as lock:
+                others.append(lock)
+
+    world.last = act
+    first = second.run()
+
+    assert len(others) == 1
+    assert first.stopped_by is not None
+    assert first.stopped_by.cause is StopCause.LOCK_LOST
+    assert first.counts == {"sent": 2, "not_reached": 12}
+    assert second.order == [("main", 1), ("second", 1)]
+
+    assert second.run().counts == {"sent_before": 2, "sent": 12}
+    assert job.handled() == list(range(14))
+
+
+def test_an_interrupt_ends_all_ramps_that_wait(
+    job: Job, world: RampWorld, second: SecondQueue
+) -> None:
+    second.begin(OWN_GROUPS)
+
+    def press() -> None:
+        second.consume()
+        if len(world.handled) == 2:
+            # A second one would end the run at once.
+            world.last = second.consume
+            signal.raise_signal(signal.SIGINT)
+
+    world.last = press
+    first = second.run()
+    last = second.run()
+
+    assert first.stopped_by is not None
+    assert first.stopped_by.cause is StopCause.INTERRUPTED
+    assert first.counts == {"sent": 2, "not_reached": 12}
+    assert last.counts == {"sent_before": 2, "sent": 12}
+    assert job.handled() == list(range(14))
+
+
+def test_queues_of_one_group_wait_for_each_other(job: Job, second: SecondQueue) -> None:
+    """What fails again is counted by group, not by queue."""
+    second.begin({"main": "TimeoutError", "second": "TimeoutError"})
+
+    summary = second.run()
+
+    assert summary.counts == {"sent": 14}
+    assert second.order == [
+        ("main", 1),
+        ("main", 2),
+        ("main", 3),
+        ("second", 1),
+        ("second", 2),
+        ("second", 3),
+    ]
+    assert job.handled() == list(range(14))
 
 
 def test_run_that_is_killed_goes_on_at_its_step_and_sends_nothing_twice(

@@ -4,8 +4,9 @@ The run's own tasks send a step, and its messages are in the ledger like any oth
 the steps say how far a group is, so the next run, also one of a later plan, goes on where this one
 ended.
 
-While a run waits for a verdict it does not hold the archive lock. Another run that takes the lock
-marks this one as closed: then it ends, and the next one goes on.
+Where a ramp has to wait for a verdict it says so to its caller, which lets the ramps of other
+destinations go on meanwhile. While all wait, the run does not hold the archive lock. Another run
+that takes the lock marks this one as closed: then it ends, and the next one goes on.
 """
 
 from collections import Counter
@@ -80,8 +81,10 @@ _OTHERS_ACTED = (
 class Ramp:
     """The ramp of one run to one destination.
 
+    ``begin`` it; while it waits, look by ``is_wait_over`` and then let it ``go_on``.
+
     Attributes:
-        runner: gives its archive lock back while the ramp waits for a verdict.
+        runner: sends the steps. Its archive lock may be given back while the ramp waits.
         probe: measures the destination, and how much of it fails again.
         work: how many messages of each group this run sends there, or discards.
         limit: of the circuit breaker, as the ramp begins.
@@ -108,6 +111,15 @@ class Ramp:
     """The outcomes of the messages of the steps that this run has sent."""
     _counts: dict[str, int] = field(default_factory=dict)
     """The number of messages of each group of the plan that failed again, as read last."""
+    _sends: list[Tally] = field(default_factory=list)
+    """What this run has to send."""
+    _discarded: Sequence[Tally] = ()
+    """The outcomes of the other messages."""
+    _wait_until: float | None = None
+    """The time at which a wait for a verdict ends; None where it does not wait."""
+    _looked_at: float = 0
+    _is_over: bool = False
+    """The time and the result of the last look of a wait."""
 
     def __post_init__(self) -> None:
         """Read the steps of earlier plans. Raises ArchiveError."""
@@ -119,10 +131,6 @@ class Ramp:
         self._in_order = address.is_fifo and not request.allow_reordering
         self.steps = Steps(run.archive, run.plan_id, address.name)
 
-        rows = self.runner.written.rows
-        is_work = have_disposition(rows, WORK)
-        goes_here = values_among(rows[DESTINATION], [queue.url])
-        self.rows = rows.filter(pa.array(goes_here | ~is_work))
         self._verdicts = Verdicts(
             plan_id=run.plan_id,
             earlier=earlier_steps(run.archive, run.plan_id, address.name),
@@ -140,37 +148,54 @@ class Ramp:
             on_bad=self._halt_group,
         )
 
-    def send(self) -> Sent:
-        """Record the discards; send step after step, until nothing more may go in this run."""
-        sends: list[Tally] = []
+    def begin(self) -> Sent | None:
+        """Record the discards, and send until it waits; return as ``go_on``."""
         others: list[Tally] = []
         for tally in self.work:
             if tally.disposition == Disposition.SEND:
-                sends.append(tally)
+                self._sends.append(tally)
                 self._left[tally.group_id] += tally.count
             else:
                 others.append(tally)
 
         context = self.runner.context(self.probe.queue.url, self.limit)
         first = self.runner.execute(self.runner.written, others, context, self.steps.queue)
-        stopped_by = first.stopped_by or self._send_steps(sends)
+        self._discarded = first.tallies
+        return self._sent_until_wait(first.stopped_by)
 
-        self._verdicts.judge(self._left_of(sends))
+    def go_on(self, stop: Stop | None = None) -> Sent | None:
+        """Send step after step, until it has to wait again, or nothing more may go in this run.
+
+        *stop* is why the run ends, if it does: then nothing more is sent.
+
+        Returns:
+            The result; None while it waits for a verdict.
+        """
+        # An interrupted run needs no lock: it sends nothing more.
+        return self._sent_until_wait(stop or self._take_lock_again() or self.watch.lost())
+
+    def _sent_until_wait(self, stop: Stop | None) -> Sent | None:
+        if not stop:
+            stop = self._send_steps()
+            if not stop and self._wait_until is not None:
+                return None
+
+        self._verdicts.judge(self._left_of(self._sends))
         self._note_returns()
-        if not stopped_by and (why := self._why_not_all()):
-            stopped_by = Stop(StopCause.RAMP, why)
+        if not stop and (why := self._why_not_all()):
+            stop = Stop(StopCause.RAMP, why)
 
-        tallies = (*first.tallies, *self._tallies, *self._not_sent(sends))
-        return Sent(tallies, stopped_by, tuple(self._verdicts.groups.values()))
+        tallies = (*self._discarded, *self._tallies, *self._not_sent(self._sends))
+        return Sent(tallies, stop, tuple(self._verdicts.groups.values()))
 
-    def _send_steps(self, sends: Sequence[Tally]) -> Stop | None:
-        """Send steps while a group may have one; return what cut that short, else None.
+    def _send_steps(self) -> Stop | None:
+        """Send steps until no group may have one now; return what cut that short, else None.
 
         Each round does one thing, by what the archive says of the steps so far:
 
         - The last step is not recorded as sent: send what is left of it.
-        - It is: wait for verdicts until a group may have its next step, and record that one, whose
-          messages go in the round after. No group may: the ramp ends.
+        - It is: once a group may have its next step, record that one, whose messages go in the
+          round after. None may now: wait. None may at all: the ramp ends.
 
         For two groups, A of 9 messages and B of 1, of which nothing fails again: step 1 with one
         message of each; step 2 with two more of A; step 3 with the last six of A. Where A's message
@@ -181,15 +206,18 @@ class Ramp:
                 return stop
             steps = self._verdicts.steps = self.steps.read()
             # What failed again of a group since its step was made halts it before that is sent.
-            self._verdicts.judge(self._left_of(sends))
+            self._verdicts.judge(self._left_of(self._sends))
 
             if len(steps) > ended_steps(steps):
                 if stop := self._execute(steps[-1]):
                     return stop
                 continue
 
-            stop = self._await_turn()
+            if not self.is_wait_over():
+                return None
+            self._wait_until = None
             turn = self._turn()
+            stop = self.watch.lost()
             if stop or not turn:
                 return stop
             if stop := self._begin_next(turn):
@@ -218,36 +246,40 @@ class Ramp:
         return {tally.group_id: self._left[tally.group_id] for tally in sends}
 
     @property
-    def _look_seconds(self) -> float:
+    def look_seconds(self) -> float:
+        """The time between two looks."""
         return self.probe.request.minute_seconds / LOOKS_A_MINUTE
 
-    def _await_turn(self) -> Stop | None:
-        """Look until a group may have its next step; return what ended that before, else None.
+    @property
+    def why_waiting(self) -> str:
+        """Why no group has its next step now; see ``Verdicts.why_not``."""
+        return self._verdicts.why_not(self._left)
 
-        It ends also where nothing becomes known that could be known soon. Who has to wait gives
-        the archive lock back meanwhile. Whoever takes it closes this run, which then sends nothing
-        more.
+    def is_wait_over(self) -> bool:
+        """Look; return whether a group may have its next step.
+
+        It is over also where nothing becomes known that could be known soon. Two looks within half
+        of ``look_seconds`` are one: queues would say the same.
         """
         verdicts = self._verdicts
-        now_seconds = verdicts.now_seconds
-        until = now_seconds() + PATIENCE_MINUTES * self.probe.request.minute_seconds
+        now = verdicts.now_seconds()
+        if self._wait_until is None:
+            self._wait_until = now + PATIENCE_MINUTES * self.probe.request.minute_seconds
+        elif now - self._looked_at < self.look_seconds / 2:
+            return self._is_over
 
-        def is_over() -> bool:
-            verdicts.look(self._left)
-            waiting = verdicts.waiting(self._left)
-            if self._turn() and verdicts.has_looked_enough(waiting):
-                return True
-            is_late = max(now_seconds(), verdicts.ready_at(waiting)) > until
-            if not waiting or is_late or self.watch.lost():
-                return True
-            if self.runner.lock:
-                self.runner.lock.release()
-            return False
+        verdicts.look(self._left)
+        waiting = verdicts.waiting(self._left)
+        may_go_on = bool(self._turn()) and verdicts.has_looked_enough(waiting)
+        is_late = max(verdicts.now_seconds(), verdicts.ready_at(waiting)) > self._wait_until
+        self._looked_at = now
+        self._is_over = may_go_on or not waiting or is_late or bool(self.watch.lost())
+        return self._is_over
 
-        with self.runner.progress("ramp", lambda: verdicts.why_not(self._left)):
-            stopped_by = look_until(is_over, self._look_seconds, self.runner.deadline)
-        # An interrupted run needs no lock: it sends nothing more.
-        return stopped_by or self._take_lock_again() or self.watch.lost()
+    def wait_longer(self, seconds: float) -> None:
+        """Wait longer for a verdict: nobody looked for this time, as other ramps sent steps."""
+        if self._wait_until is not None:
+            self._wait_until += seconds
 
     def _lost_lock(self) -> Stop | None:
         """Return why this run must record no step: it has lost the lock, and maybe did not know."""
@@ -352,13 +384,20 @@ class Ramp:
         # What could not be sent of these is drawn again by runs that begin later.
         taken = pa.concat_tables([_STEP.empty_table(), *self._taken])
         return drawn_step(
-            self.rows,
+            self._rows_here(),
             wanted,
             taken_ids=taken["message_id"],
             returning_ids=self._sent_of(self._held_groups())["message_id"],
             in_order=self._in_order,
             units=units,
         )
+
+    def _rows_here(self) -> pa.Table:
+        """Return what goes here, and what stays. It is not kept: many ramps may wait."""
+        rows = self.runner.written.rows
+        is_work = have_disposition(rows, WORK)
+        goes_here = values_among(rows[DESTINATION], [self.probe.queue.url])
+        return rows.filter(pa.array(goes_here | ~is_work))
 
     def _sent_of(self, group_ids: Sequence[str]) -> pa.Table:
         """Return what the steps of this plan have of these groups."""
@@ -376,7 +415,7 @@ class Ramp:
 
     def _execute(self, step: Step) -> Stop | None:
         """Send what is left of the last step, and write down that it is sent; else return why."""
-        limit, stop = wait_for_limit(self.watch, self._look_seconds, self.runner.deadline)
+        limit, stop = wait_for_limit(self.watch, self.look_seconds, self.runner.deadline)
         if stop:
             return stop
         rows = self._rows(step)
@@ -452,7 +491,7 @@ class Ramp:
         """Return whether a run of one group has not read all messages of a step."""
         if self.probe.request.group is None:
             return False
-        own_groups = texts_of(self.rows["group_id"].cast(pa.string()).unique())
+        own_groups = texts_of(self._rows_here()["group_id"].cast(pa.string()).unique())
         return not step.messages.keys() <= set(own_groups)
 
     def _rows(self, step: Step) -> pa.Table:
@@ -462,7 +501,7 @@ class Ramp:
         """
         table = self._table(step)
         self._taken.append(table)
-        rows = self.rows.drop_columns([*POSITION])
+        rows = self._rows_here().drop_columns([*POSITION])
         halted = [group_id for group_id in step.messages if self._is_halted(step, group_id)]
         if halted:
             codes = disposition_codes(rows)
@@ -500,7 +539,7 @@ class Ramp:
             counts = self._read_counts(self._run.plan_id, groups)
             return counts is not None or bool(self.watch.lost())
 
-        stopped_by = look_until(is_over, self._look_seconds, self.runner.deadline)
+        stopped_by = look_until(is_over, self.look_seconds, self.runner.deadline)
         if counts is None:
             stopped_by = stopped_by or self.watch.lost()
         return counts or {}, stopped_by
