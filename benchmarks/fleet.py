@@ -2,6 +2,8 @@
 
 The sweep is a process of its own, which is stopped for the rest of each tenth of a second once it
 has used its share. There is no network: only the server's own 5 ms for every answer.
+
+Also ``dlq status`` of the fleet on this machine, with 50 ms for every answer.
 """
 
 import json
@@ -9,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -25,7 +28,7 @@ from botocore.config import Config
 
 from benchmarks import ROOT
 from benchmarks.findings import Finding
-from benchmarks.rig import Rig
+from benchmarks.rig import LATENCY_MS, Rig
 from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.wire.message import Message
 from functions.replay import handler
@@ -37,6 +40,9 @@ MEMBERS = (300, 900, 2000)
 HOT = 3
 HOT_MESSAGES = 5000
 COLD_MESSAGES = 2
+STATUS_LATENCY_MS = 50.0
+"""Of a call to AWS from an operator's machine."""
+
 _PERIOD_SECONDS = 0.1
 _TAG = {"dlq-replay": "all"}
 
@@ -60,6 +66,8 @@ def measure(rig: Rig) -> list[Finding]:
         if members > rig.sized(MEMBERS[0]):
             continue
 
+        rig.notify(f"fleet: status of {members} DLQs")
+        findings.append(fleet.status())
         for way in ("sweep", "mapping"):
             rig.notify(f"fleet: {HOT} of {members} DLQs are hot, by {way}")
             findings += _Incident(fleet, way, rig.sized(HOT_MESSAGES)).run()
@@ -106,6 +114,28 @@ class _Fleet:
         main = self.client.create_queue(QueueName=name, Attributes={"RedrivePolicy": policy})
         for url in (dlq, main["QueueUrl"]):
             self.client.tag_queue(QueueUrl=url, Tags=_TAG)
+
+    def status(self) -> Finding:
+        """Time ``dlq status``, a process of its own, without figures that it kept before."""
+        paths = os.pathsep.join([str(ROOT), str(ROOT / "layers" / "core")])
+        self.rig.set_latency(STATUS_LATENCY_MS)
+        seconds: list[float] = []
+        for _ in range(1 if self.rig.is_short else 3):
+            with tempfile.TemporaryDirectory() as folder:
+                command = [sys.executable, "-m", "dlq", "status", "--archive", folder]
+                command += ["--queue-tag", "all", "--parked-queue-url", self.parked]
+                variables = {"PYTHONPATH": paths, "XDG_CACHE_HOME": folder}
+                began = time.perf_counter()
+                subprocess.run(  # noqa: S603 - ours
+                    command,
+                    env=os.environ | variables,
+                    check=True,
+                    stdout=subprocess.DEVNULL,
+                )
+                seconds.append(time.perf_counter() - began)
+        self.rig.set_latency(LATENCY_MS)
+        what = f"status of {len(self.names)} DLQs, {STATUS_LATENCY_MS:.0f} ms a call"
+        return Finding(what, seconds, "s", at_most=5)
 
     @contextmanager
     def sweeping(self) -> Iterator[Any]:

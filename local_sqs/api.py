@@ -460,14 +460,13 @@ def get_metric_data(model: SqsModel, request: Request) -> Answer:
     for query in request["MetricDataQueries"]:
         stat = query["MetricStat"]
         name = stat["Metric"]["MetricName"]
-        values: Mapping[int, int] = _deleted(model, stat["Metric"] | stat, request)
-
-        if name == "ApproximateNumberOfMessagesVisible":
+        values: Mapping[int, int] = {}
+        if name in ("ApproximateNumberOfMessagesVisible", "NumberOfMessagesDeleted"):
+            values = _deleted(model, stat["Metric"] | stat, request)
+        if name == "ApproximateNumberOfMessagesVisible" and values:
             [dimension] = stat["Metric"]["Dimensions"]
-            visible = model.find(dimension["Value"]).count(State.READY) if values else 0
+            visible = model.find(dimension["Value"]).count(State.READY)
             values = dict.fromkeys(values, visible)
-        elif name != "NumberOfMessagesDeleted":
-            values = {}
 
         results.append(
             {

@@ -297,7 +297,7 @@ class _DestinationSender:
         if len(ramps) == 1:
             return why
         name = QueueAddress.from_url(ramps[0].probe.queue.url).name
-        return f"{name}: {why}; {counted(len(ramps) - 1, 'other queue')} wait, too"
+        return f"{name}: {why} ({counted(len(ramps) - 1, 'other queue')} waiting)"
 
 
 def _pointer_notes(archive: Archive, dispositions: pa.Table, bucket: str | None) -> Iterator[str]:
