@@ -149,7 +149,7 @@ def test_a_table_or_server_that_is_not_there_is_said_and_not_raised(dynamodb: An
 # --- The circuit breaker: what ``apply`` says, DynamoDB does
 
 
-def of(numbers: Mapping[str, int]) -> Mapping[str, int]:
+def without_expiry(numbers: Mapping[str, int]) -> Mapping[str, int]:
     """An item's numbers without what the adapter itself adds."""
     return {name: number for name, number in numbers.items() if name != "expires_at"}
 
@@ -175,8 +175,12 @@ def test_updates_do_what_the_pure_function_says(breaker: DynamoDbBreaker) -> Non
         numbers = numbers if expected is None else expected
 
         assert is_done is (expected is not None)
-        assert of(numbers) == of(answered)
-    assert of(breaker.read()) == of(numbers) == {"x2": 1, "g1": 20, "n3": 1, "limit": 90}
+        assert without_expiry(numbers) == without_expiry(answered)
+    assert (
+        without_expiry(breaker.read())
+        == without_expiry(numbers)
+        == {"x2": 1, "g1": 20, "n3": 1, "limit": 90}
+    )
     assert breaker.read()["expires_at"] == NOW + breaker_table.KEPT_SECONDS
 
 
@@ -222,26 +226,26 @@ def ids(*numbers: int) -> frozenset[str]:
     return frozenset(f"m-{n}" for n in numbers)
 
 
-def item(table: ReturnsTable) -> Mapping[str, Any]:
+def stored_item(table: ReturnsTable) -> Mapping[str, Any]:
     key = {"message_id": {"S": "returns#p#g"}}
     return dict(table.client.get_item(TableName=table.table_name, Key=key).get("Item", {}))
 
 
 def test_nothing_is_counted_for_a_group_that_nobody_asks_about(table: ReturnsTable) -> None:
     assert not table.add("p", "g", "returned", ids(1))
-    assert (item(table), table.read("p", ["g"])) == ({}, {})
+    assert (stored_item(table), table.read("p", ["g"])) == ({}, {})
 
     table.begin("p", ["g"])
 
     assert table.read("p", ["g", "other"]) == {"g": Returns()}
-    assert item(table).keys() == {"message_id", "expires_at"}
+    assert stored_item(table).keys() == {"message_id", "expires_at"}
 
     # To begin again keeps the counts for longer.
     table.add("p", "g", "returned", ids(1))
     replace(table, now_seconds=lambda: NOW + 5).begin("p", ["g"])
 
     assert table.read("p", ["g"])["g"].returned_ids == ids(1)
-    assert item(table)["expires_at"] == {"N": str(NOW + 5 + returns_table.KEPT_SECONDS)}
+    assert stored_item(table)["expires_at"] == {"N": str(NOW + 5 + returns_table.KEPT_SECONDS)}
 
 
 @pytest.mark.parametrize("kind", ["returned", "parked"])

@@ -71,7 +71,9 @@ def test_a_limited_destination_holds_up_no_other_and_at_once_needs_no_table(
 ) -> None:
     dlq = make_queue("dlq")
     orders, invoices = (make_queue(name, dlq) for name in ("orders", "invoices"))
-    archive = archive_of(tmp_path, [of(orders, n) for n in range(6)] + [of(invoices, 9)])
+    archive = archive_of(
+        tmp_path, [letter_of(orders, n) for n in range(6)] + [letter_of(invoices, 9)]
+    )
     limit(orders, 1)
 
     summary = run(archive, planned(archive), "", main_queue_url=orders.url)
@@ -85,7 +87,7 @@ def test_a_limited_destination_holds_up_no_other_and_at_once_needs_no_table(
     assert "no limit of a circuit breaker is kept to: it cannot be read" in at_once.notes[-1]
 
 
-def of(queue: SqsQueue, number: int) -> Message:
+def letter_of(queue: SqsQueue, number: int) -> Message:
     name = name_of(queue)
     ours = {**context(first_id=f"f-{number}", source_queue=name), **counter("3")}
     return message(f"{name}-{number}", f"{name} {number}", ours)

@@ -332,7 +332,7 @@ def outgoing_of(random: Random, chunk: int, number: int) -> OutgoingMessage:
     return OutgoingMessage("g-1", Disposition.SEND, source)
 
 
-def some(random: Random, chunks: Chunks) -> Chunks:
+def part_of(random: Random, chunks: Chunks) -> Chunks:
     """The messages that the condition of one run takes, or that an erasure leaves."""
     chosen = []
     for unit, chunk, messages in chunks:
@@ -390,7 +390,7 @@ def run_waves(world: StoreAndQueue, chunks: Chunks, *, has_expiry: bool) -> tupl
     asleep: list[Actor] = []
     for wave in range(random.randint(1, 4)):
         for number in range(random.randint(1, 2)):
-            of_run = chunks if world.is_fifo else some(random, chunks)
+            of_run = chunks if world.is_fifo else part_of(random, chunks)
             driver = Driver(of_run, tasks=random.randint(1, 3))
             world.start(f"{wave}-{number}", driver, random.choice(CLOCKS))
         if has_expiry and random.random() < 0.2:

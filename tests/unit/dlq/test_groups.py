@@ -38,7 +38,7 @@ def day(number: float) -> datetime:
     return START + timedelta(days=number)
 
 
-def said(number: float, who: str = "ada", **values: Any) -> Statement:
+def stated(number: float, who: str = "ada", **values: Any) -> Statement:
     return Statement(day(number), f"{who}@desk", **values)
 
 
@@ -46,28 +46,31 @@ def said(number: float, who: str = "ada", **values: Any) -> Statement:
     ("statements", "expected"),
     [
         ([], GroupState()),
-        ([said(1, action="redrive", plan_id="p-1")], GroupState(1, "redrive", None, None, "p-1")),
-        ([said(1, action="redrive"), said(2, action="discard")], GroupState(2, "discard")),
-        ([said(1, text="why"), said(2, action="leave")], GroupState(2, "leave", note_in=1)),
-        ([said(1, text="why"), said(2, text="because")], GroupState(2, note_in=2)),
-        ([said(1, text="why"), said(2, text="")], GroupState(2)),
-        ([said(1, is_resolved=True), said(2, text="x")], GroupState(2, None, 2, day(1))),
-        ([said(1, is_resolved=True), said(3, is_resolved=True)], GroupState(2, None, None, day(3))),
-        ([said(1, is_resolved=True), said(2, is_resolved=False)], GroupState(2)),
+        ([stated(1, action="redrive", plan_id="p-1")], GroupState(1, "redrive", None, None, "p-1")),
+        ([stated(1, action="redrive"), stated(2, action="discard")], GroupState(2, "discard")),
+        ([stated(1, text="why"), stated(2, action="leave")], GroupState(2, "leave", note_in=1)),
+        ([stated(1, text="why"), stated(2, text="because")], GroupState(2, note_in=2)),
+        ([stated(1, text="why"), stated(2, text="")], GroupState(2)),
+        ([stated(1, is_resolved=True), stated(2, text="x")], GroupState(2, None, 2, day(1))),
         (
-            [said(1, action="redrive"), said(2, halted="3 failed again")],
+            [stated(1, is_resolved=True), stated(3, is_resolved=True)],
+            GroupState(2, None, None, day(3)),
+        ),
+        ([stated(1, is_resolved=True), stated(2, is_resolved=False)], GroupState(2)),
+        (
+            [stated(1, action="redrive"), stated(2, halted="3 failed again")],
             GroupState(2, "redrive", halted="3 failed again", halts=1),
         ),
         (
             [
-                said(1, halted="3 failed again"),
-                said(2, text=""),
-                said(3, halted="4 failed again"),
+                stated(1, halted="3 failed again"),
+                stated(2, text=""),
+                stated(3, halted="4 failed again"),
             ],
             GroupState(3, halted="4 failed again", halts=2),
         ),
         (
-            [said(1, halted="3 failed again"), said(2, action="redrive")],
+            [stated(1, halted="3 failed again"), stated(2, action="redrive")],
             GroupState(2, "redrive", halts=1),
         ),
     ],
@@ -96,10 +99,10 @@ def test_the_last_word_on_each_thing_counts(
 def test_a_policy_is_free_once_an_edit_is_carried_out(
     action: str, oldest: int | None, disposition: str | None, *, is_edited: bool
 ) -> None:
-    state = GroupState().after(said(2, action=action, plan_id="p-1", is_edited=is_edited))
+    state = GroupState().after(stated(2, action=action, plan_id="p-1", is_edited=is_edited))
 
     assert state.disposition(None if oldest is None else day(oldest)) == disposition
-    assert state.after(said(2, halted="3 failed again")).disposition() == "halted"
+    assert state.after(stated(2, halted="3 failed again")).disposition() == "halted"
 
 
 def test_a_note_has_a_limit_and_is_text_that_can_be_written() -> None:
@@ -108,7 +111,7 @@ def test_a_note_has_a_limit_and_is_text_that_can_be_written() -> None:
         note_of("x" * 2001)
 
 
-def found(group_id: str = GROUP, sent: float | None = 0.0, count: int = 1) -> dict[str, Any]:
+def listed_group(group_id: str = GROUP, sent: float | None = 0.0, count: int = 1) -> dict[str, Any]:
     last_parked_at = None if sent is None else day(sent)
     return {"group_id": group_id, "count": count, "last_parked_at": last_parked_at}
 
@@ -135,16 +138,16 @@ def statuses(analysis: Analysis) -> dict[str, Status]:
 
 
 def resolved(memory: GroupMemory, number: float) -> GroupMemory:
-    state = memory.state(GROUP).after(said(number, is_resolved=True))
+    state = memory.state(GROUP).after(stated(number, is_resolved=True))
     return replace(memory, states={GROUP: state})
 
 
 def test_a_group_is_new_then_known_then_gone_and_then_not_mentioned_until_it_is_back() -> None:
-    first = analyzed(GroupMemory(), 1, found())
-    second = analyzed(first.memory, 2, found())
+    first = analyzed(GroupMemory(), 1, listed_group())
+    second = analyzed(first.memory, 2, listed_group())
     third = analyzed(second.memory, 3)
     fourth = analyzed(third.memory, 4)
-    fifth = analyzed(fourth.memory, 5, found())
+    fifth = analyzed(fourth.memory, 5, listed_group())
 
     assert (statuses(first), statuses(second)) == ({GROUP: Status.NEW}, {GROUP: Status.KNOWN})
     assert (statuses(third), third.gone) == ({}, (GROUP,))
@@ -166,19 +169,19 @@ def test_a_group_is_new_then_known_then_gone_and_then_not_mentioned_until_it_is_
 def test_what_was_sent_after_the_moment_of_resolution_makes_a_group_regressed(
     sent: float | None, status: Status
 ) -> None:
-    memory = resolved(analyzed(GroupMemory(), 1, found()).memory, 2)
+    memory = resolved(analyzed(GroupMemory(), 1, listed_group()).memory, 2)
 
-    assert statuses(analyzed(memory, 3, found(sent=sent))) == {GROUP: status}
+    assert statuses(analyzed(memory, 3, listed_group(sent=sent))) == {GROUP: status}
 
 
 def test_a_regressed_group_stays_so_until_it_is_resolved_again_or_is_not_resolved() -> None:
-    memory = resolved(analyzed(GroupMemory(), 1, found()).memory, 2)
-    regressed = analyzed(memory, 3, found(sent=2.5))
+    memory = resolved(analyzed(GroupMemory(), 1, listed_group()).memory, 2)
+    regressed = analyzed(memory, 3, listed_group(sent=2.5))
     # The message that was sent after the fix was redriven.
-    before = analyzed(regressed.memory, 3.5, found())
-    still = analyzed(before.memory, 4, found())
-    again = analyzed(resolved(still.memory, 5), 6, found(sent=2.5))
-    reopened = analyzed(replace(still.memory, states={}), 7, found())
+    before = analyzed(regressed.memory, 3.5, listed_group())
+    still = analyzed(before.memory, 4, listed_group())
+    again = analyzed(resolved(still.memory, 5), 6, listed_group(sent=2.5))
+    reopened = analyzed(replace(still.memory, states={}), 7, listed_group())
 
     assert statuses(regressed) == statuses(still) == {GROUP: Status.REGRESSED}
     assert statuses(again) == {GROUP: Status.RESOLVED}
@@ -186,23 +189,23 @@ def test_a_regressed_group_stays_so_until_it_is_resolved_again_or_is_not_resolve
 
 
 def test_a_halted_group_stays_so_until_somebody_decides_again() -> None:
-    memory = resolved(analyzed(GroupMemory(), 1, found()).memory, 1)
-    halted = memory.state(GROUP).after(said(2, halted="3 failed again"))
-    decided = halted.after(said(3, action="redrive", is_resolved=False))
-    first = analyzed(replace(memory, states={GROUP: halted}), 3, found())
-    second = analyzed(first.memory, 4, found())
-    after = analyzed(replace(second.memory, states={GROUP: decided}), 5, found())
+    memory = resolved(analyzed(GroupMemory(), 1, listed_group()).memory, 1)
+    halted = memory.state(GROUP).after(stated(2, halted="3 failed again"))
+    decided = halted.after(stated(3, action="redrive", is_resolved=False))
+    first = analyzed(replace(memory, states={GROUP: halted}), 3, listed_group())
+    second = analyzed(first.memory, 4, listed_group())
+    after = analyzed(replace(second.memory, states={GROUP: decided}), 5, listed_group())
 
     assert statuses(first) == statuses(second) == {GROUP: Status.HALTED}
     assert statuses(after) == {GROUP: Status.KNOWN}
 
 
 def test_a_group_is_gone_only_where_all_messages_were_looked_at() -> None:
-    memory = analyzed(GroupMemory(), 1, found(), found(OTHER)).memory
+    memory = analyzed(GroupMemory(), 1, listed_group(), listed_group(OTHER)).memory
 
-    part = analyzed(memory, 2, found(OTHER), is_whole=False)
-    unlisted = analyzed(memory, 2, found(OTHER), unlisted={GROUP})
-    whole = analyzed(part.memory, 3, found(OTHER))
+    part = analyzed(memory, 2, listed_group(OTHER), is_whole=False)
+    unlisted = analyzed(memory, 2, listed_group(OTHER), unlisted={GROUP})
+    whole = analyzed(part.memory, 3, listed_group(OTHER))
 
     assert (part.gone, unlisted.gone, whole.gone) == ((), (), (GROUP,))
     # The last report about all messages.
@@ -214,22 +217,22 @@ def test_memory_is_bounded_but_for_groups_that_people_spoke_of(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(triage, "REMEMBERED_GROUPS", 2)
-    memory = resolved(analyzed(GroupMemory(), 1, found()).memory, 2)
+    memory = resolved(analyzed(GroupMemory(), 1, listed_group()).memory, 2)
 
-    later = analyzed(memory, 3, *(found(f"g-{n:010x}") for n in range(5))).memory
+    later = analyzed(memory, 3, *(listed_group(f"g-{n:010x}") for n in range(5))).memory
 
     assert GROUP in later.groups
     assert len(later.groups) == 3
 
 
 def say(archive: Archive, group_id: str, number: float, who: str = "ada", **values: Any) -> None:
-    add_statement(archive, group_id, said(number, who, **values))
+    add_statement(archive, group_id, stated(number, who, **values))
 
 
 def analyze(archive: Archive, number: float, *group_ids: str) -> GroupMemory:
     now = day(number)
     report_id = f"{now:%Y%m%dT%H%M%SZ}-aaaaaa"
-    groups = [found(group_id, number - 1, 3) for group_id in group_ids]
+    groups = [listed_group(group_id, number - 1, 3) for group_id in group_ids]
     after, _ = after_analysis(read_memory(archive), report_id, now, groups)
     write_seen(archive, report_id, after)
     return after

@@ -7,7 +7,7 @@ import pytest
 from dlq.sql.java_regex import UntranslatableError, like_to_re2, to_re2
 
 
-def found(pattern: str, text: str) -> bool:
+def is_match(pattern: str, text: str) -> bool:
     """Ask the RE2 in Arrow, which is that of DuckDB."""
     return bool(pc.match_substring_regex(pa.array([text]), to_re2(pattern))[0].as_py())
 
@@ -38,8 +38,8 @@ def found(pattern: str, text: str) -> bool:
     ],
 )
 def test_it_finds_what_java_finds(pattern: str, matches: list[str], others: list[str]) -> None:
-    assert [text for text in matches if not found(pattern, text)] == []
-    assert [text for text in others if found(pattern, text)] == []
+    assert [text for text in matches if not is_match(pattern, text)] == []
+    assert [text for text in others if is_match(pattern, text)] == []
 
 
 @pytest.mark.parametrize(

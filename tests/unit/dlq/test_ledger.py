@@ -241,14 +241,14 @@ def test_erased_message_is_not_pending_and_a_sent_one_stays_sent(archive: Archiv
     ledger.claim("g-1", 1, claim(*ids[:2], age=2000))
     ledger.record("g-1", 1, [Result("m-sent", Disposition.SENT, timestamp(NOW))])
 
-    def found() -> list[str]:
+    def states_found() -> list[str]:
         states: list[str] = planned_states(archive, "p-1", pa.array(ids)).to_pylist()
         return states
 
-    assert found() == ["sent", "unconfirmed", "pending"]
+    assert states_found() == ["sent", "unconfirmed", "pending"]
     drains = {message_id: ["d"] for message_id in ids}
     record_erasure(archive, Erasure("e", "me", "why", timestamp(NOW), drains))
-    assert found() == ["sent", "erased", "erased"]
+    assert states_found() == ["sent", "erased", "erased"]
 
 
 def sent(message_id: str) -> Result:
@@ -528,21 +528,21 @@ def test_what_the_analysis_of_a_plan_has_read_is_not_read_again() -> None:
     plan_id = "20991231T000000Z-00000aaaaaa"
     read_messages(archive).open_set.write_for_plan(archive, plan_id)
 
-    def found() -> list[str]:
+    def states_found() -> list[str]:
         archive.opened.clear()
         states = planned_states(archive, plan_id, pa.array(["m-1", "m-2"]))
         return [str(state) for state in states.to_pylist()]
 
-    assert found() == ["unconfirmed", "unconfirmed"]
+    assert states_found() == ["unconfirmed", "unconfirmed"]
     # A claim without a result may get one.
     assert FILE not in archive.opened
     assert run_path("p-1", "open", RESULTS) in archive.opened
     later = decided_by(archive, "run-3", at, "m-1")
-    assert found() == ["sent", "unconfirmed"]
+    assert states_found() == ["sent", "unconfirmed"]
     assert later in archive.opened
     assert FILE not in archive.opened
     archive.discard(f"{plan_folder(plan_id)}/known.parquet")
-    assert found() == ["sent", "unconfirmed"]
+    assert states_found() == ["sent", "unconfirmed"]
     assert FILE in archive.opened
 
 

@@ -52,7 +52,7 @@ def messages(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pylist([row], schema=ROWS)
 
 
-def seen(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def seen_messages(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield one row: the messages that came, in their order, and their changes."""
     names: list[str] = []
     values: list[str] = []
@@ -97,7 +97,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_engine, "_SQL_BYTES", 1)
 
 
-THEN = Work([], seen, SEEN)
+THEN = Work([], seen_messages, SEEN)
 
 
 # --- Rows
@@ -166,7 +166,7 @@ def test_the_tasks_of_an_exchange_all_run_at_once(engine: LocalEngine) -> None:
 
     def together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         barrier.wait()
-        yield from seen(batches)
+        yield from seen_messages(batches)
 
     work = Work([partition(1, 2)], messages, ROWS)
     results = engine.run_edited(work, {}, Work([], together, SEEN), Exchange(5, "task", []))
@@ -255,7 +255,7 @@ def test_ctrl_c_ends_an_edit(engine: LocalEngine, exchange: Exchange | None) -> 
     def pressed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         interrupt()
         wait_until(STOPPED.get())
-        yield from seen(batches)
+        yield from seen_messages(batches)
 
     work = Work([partition(1, 2, 3)], messages, ROWS)
     with pytest.raises(KeyboardInterrupt):

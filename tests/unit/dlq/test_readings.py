@@ -334,7 +334,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> Table:
     return make
 
 
-def found(aws: FakeAws, **changes: Any) -> tuple[dict[str, ReturnsProbe], str]:
+def probes_of(aws: FakeAws, **changes: Any) -> tuple[dict[str, ReturnsProbe], str]:
     given = {"parked_queue_urls": (queue_url("parked"),), "failure_table": "failures", **changes}
     main = DescribedQueue(queue_url("main"), aws.queues["main"])
     options = RedriveRequest(main_queue_url=main.url, **given)
@@ -358,7 +358,7 @@ def test_redrive_whose_failure_table_cannot_be_read_is_refused(
 
     sentence = f"table failures cannot be read: {fault}; nothing was sent: --at-once sends"
     with pytest.raises(InputError, match=f"^{sentence}"):
-        found(aws, ramp=ramp, execute=execute)
+        probes_of(aws, ramp=ramp, execute=execute)
 
 
 def test_everything_goes_at_once_where_it_is_asked_for_or_no_table_is_named(
@@ -366,28 +366,28 @@ def test_everything_goes_at_once_where_it_is_asked_for_or_no_table_is_named(
 ) -> None:
     table(TABLE_FAULTS[0], TABLE_FAULTS[0])
 
-    assert found(aws, ramp=False) == ({}, "")
-    assert found(aws, ramp=False, failure_table=None) == ({}, "")
-    assert found(aws, failure_table=None) == (
+    assert probes_of(aws, ramp=False) == ({}, "")
+    assert probes_of(aws, ramp=False, failure_table=None) == ({}, "")
+    assert probes_of(aws, failure_table=None) == (
         {},
         "everything at once: no --failure-table counts what fails again",
     )
     with pytest.raises(InputError, match=r"^--ramp: no --failure-table .*; nothing was sent: --at"):
-        found(aws, ramp=True, failure_table=None)
+        probes_of(aws, ramp=True, failure_table=None)
 
 
 def test_queue_that_has_no_ramp_is_redriven_at_once_only_if_somebody_says_so(
     aws: FakeAws, table: Table
 ) -> None:
     table()
-    assert [*found(aws)[0]] == [queue_url("main")]
+    assert [*probes_of(aws)[0]] == [queue_url("main")]
 
     aws.queues["main"] = {}
     why = "queue main has no redrive policy, so what fails stays there"
-    assert found(aws) == ({}, f"not by ramp, so only with --at-once: {why}")
+    assert probes_of(aws) == ({}, f"not by ramp, so only with --at-once: {why}")
     for asked in ({"execute": True}, {"ramp": True}):
         with pytest.raises(InputError, match=f"^{why}; nothing was sent: --at-once sends"):
-            found(aws, **asked)
+            probes_of(aws, **asked)
 
 
 def test_redrive_whose_returns_nobody_would_count_is_refused(table: Table) -> None:

@@ -53,7 +53,7 @@ TALLIES = [
 ]
 
 
-def shown(message_id: str, **changes: Any) -> dict[str, Any]:
+def sample_row(message_id: str, **changes: Any) -> dict[str, Any]:
     row = {
         "group_id": "g-1",
         "title": "TimeoutError",
@@ -66,7 +66,7 @@ def shown(message_id: str, **changes: Any) -> dict[str, Any]:
     return {**row, **changes}
 
 
-def found(
+def finding_of(
     *differences: Difference, samples: tuple[dict[str, Any], ...] = (), **changes: Any
 ) -> GroupFinding:
     tallies = [{"group_id": "g-2", "column": "reason", "value": "x", "count": 99}]
@@ -86,7 +86,7 @@ def found(
 
 
 def test_a_group_has_its_own_counts_sorted_and_what_is_remembered_of_it() -> None:
-    group = found()
+    group = finding_of()
 
     assert (group.count, group.share) == (30, 1.0)
     assert (group.first_parked_at, group.last_parked_at) == (EARLY, LATE)
@@ -107,13 +107,13 @@ def test_a_group_has_its_own_counts_sorted_and_what_is_remembered_of_it() -> Non
 def test_an_age_is_never_negative_and_unknown_where_no_time_is_known() -> None:
     ahead = (NOW + timedelta(minutes=5)).timestamp()
 
-    assert found(failed_at=[ahead] * 5).age_seconds.least == 0
-    assert found(failed_at=None).age_seconds == Spread(None, None, None, None)
+    assert finding_of(failed_at=[ahead] * 5).age_seconds.least == 0
+    assert finding_of(failed_at=None).age_seconds == Spread(None, None, None, None)
 
 
 def test_samples_come_in_the_order_in_which_they_were_chosen() -> None:
-    group = found(
-        samples=(shown("m-1"), shown("m-3", sent_at=None, attributes=None, logged="here"))
+    group = finding_of(
+        samples=(sample_row("m-1"), sample_row("m-3", sent_at=None, attributes=None, logged="here"))
     )
 
     assert group.title == "TimeoutError"
@@ -124,7 +124,7 @@ def test_samples_come_in_the_order_in_which_they_were_chosen() -> None:
 
 
 def test_a_message_whose_body_must_not_be_shown_gives_the_title_only() -> None:
-    group = found(samples=(shown("m-1", body=None),))
+    group = finding_of(samples=(sample_row("m-1", body=None),))
 
     assert (group.title, group.samples) == ("TimeoutError", ())
 
@@ -133,7 +133,7 @@ def test_differences_stay_in_their_order_with_what_holds_for_the_same_messages()
     first = a_difference("body.n", "1", synonyms=(Synonym("body.account.id", "17"),))
     second = a_difference("body.n", "(missing)", compared_with="others like these")
 
-    assert found(first, second).differences == (first, second)
+    assert finding_of(first, second).differences == (first, second)
 
 
 MOMENTS = st.integers(86_400, 4_000_000_000).map(
