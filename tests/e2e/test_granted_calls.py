@@ -236,12 +236,8 @@ def test_the_replay_function_on_fifo_queues(
     assert sqs("ChangeMessageVisibility", "DeadLetterQueue.fifo") in aws.calls
 
 
-def test_a_sweep_of_a_fleet(aws: RecordedAws, monkeypatch: pytest.MonkeyPatch) -> None:
-    waits = {"BackoffRate": "9999", "BackoffCapSeconds": "999999"}
-    stack = Stack.of(TEMPLATE, SWEEP | waits)
-    queues = make_queues()
-    tag_members(queues)
-    create_failure_table(boto3.client("dynamodb"), "FailureTable")
+def send_dead_letters(dlq: SqsQueue) -> None:
+    """One that is due, one to be parked, one of a queue that is no member, and many to be held."""
 
     def letter(body: str, source: str = "MainQueue", **fields: Any) -> SendEntry:
         return SendEntry(body, context(body, source_queue=source, **fields))
@@ -251,11 +247,20 @@ def test_a_sweep_of_a_fleet(aws: RecordedAws, monkeypatch: pytest.MonkeyPatch) -
         letter("due", due_seconds=1),
         exhausted._replace(attributes={**exhausted.attributes, **counter("1000")}),
         letter("invoice", "Invoices", due_seconds=1),
-        # So many that some have to be held.
         *(letter(f"m-{n}") for n in range(30)),
     ]
     for start in range(0, len(letters), 10):
-        queues["DeadLetterQueue"].send(letters[start : start + 10])
+        dlq.send(letters[start : start + 10])
+
+
+def test_a_sweep_of_a_fleet(aws: RecordedAws, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = {"BackoffRate": "9999", "BackoffCapSeconds": "999999"}
+    stack = Stack.of(TEMPLATE, SWEEP | waits)
+    queues = make_queues()
+    tag_members(queues)
+    create_failure_table(boto3.client("dynamodb"), "FailureTable")
+
+    send_dead_letters(queues["DeadLetterQueue"])
     aws.calls.clear()
 
     # Before a breaker opens for messages without a recorded error.

@@ -235,32 +235,31 @@ def test_the_same_sources_give_the_same_bytes(packed: Path, tmp_path: Path) -> N
 # --- What a deployment and the Serverless Application Repository get
 
 
+def package_with_sam(target: Path, aws_url: str) -> None:
+    """Write the packaged template to *target*; its files go to the bucket ``artefacts``."""
+    options = {
+        "--template-file": BUILD / "template.yaml",
+        "--s3-bucket": "artefacts",
+        "--region": "us-east-1",
+        "--output-template-file": target,
+    }
+    words = [str(word) for option in options.items() for word in option]
+    subprocess.run(
+        [ROOT / ".tools" / "sam" / "bin" / "sam", "package", "--no-resolve-s3", *words],
+        cwd=ROOT,
+        env={**os.environ, "AWS_ENDPOINT_URL": aws_url, "SAM_CLI_TELEMETRY": "0"},
+        check=True,
+        capture_output=True,
+    )
+
+
 @needs_build
 def test_every_local_file_is_in_the_bucket_and_all_are_small_enough(tmp_path: Path) -> None:
-    sam = ROOT / ".tools" / "sam" / "bin" / "sam"
     target = tmp_path / "template.yaml"
     with served_aws() as url:
         s3 = boto3.client("s3", region_name="us-east-1", endpoint_url=url)
         s3.create_bucket(Bucket="artefacts")
-        subprocess.run(
-            [
-                sam,
-                "package",
-                "--template-file",
-                BUILD / "template.yaml",
-                "--s3-bucket",
-                "artefacts",
-                "--no-resolve-s3",
-                "--region",
-                "us-east-1",
-                "--output-template-file",
-                target,
-            ],
-            cwd=ROOT,
-            env={**os.environ, "AWS_ENDPOINT_URL": url, "SAM_CLI_TELEMETRY": "0"},
-            check=True,
-            capture_output=True,
-        )
+        package_with_sam(target, url)
         objects = s3.list_objects_v2(Bucket="artefacts")["Contents"]
     packaged = load_template(target)
     application = packaged["Metadata"]["AWS::ServerlessRepo::Application"]

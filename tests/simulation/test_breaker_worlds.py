@@ -340,25 +340,31 @@ def test_on_fifo_with_three_groups_one_outage_is_one_alarm() -> None:
     assert stack.parked.queue.messages() == []
 
 
-def test_a_thousand_environments_with_a_throttled_table_keep_to_one_limit() -> None:
-    """Half of all calls fail, and all write one item: one replay a minute, and no memory grows."""
-    drawn = random.Random(1)
-    main = policy().main_queue
-    rules = rules_for(main)
-    minute = rules.minute(START)
+def throttled_table(drawn: random.Random, minute: int) -> FakeBreaker:
+    """A table with a limit of 1 since an hour, which answers half of all calls."""
     limited = {"limit": 1, "since": START - HOUR, "full": 20, "usual": 3600}
     silent_since = {"silent_since": START - HOUR, f"x{minute}": 1, f"n{minute - 5}": 60}
-    table = FakeBreaker(numbers=limited | silent_since)
 
     def throttle(_: str) -> None:
         if drawn.random() < 0.5:
             raise TableError("throttled")
 
+    table = FakeBreaker(numbers=limited | silent_since)
+    table.faults = throttle
+    return table
+
+
+def test_a_thousand_environments_with_a_throttled_table_keep_to_one_limit() -> None:
+    """Half of all calls fail, and all write one item: one replay a minute, and no memory grows."""
+    drawn = random.Random(1)
+    main = policy().main_queue
+    rules = rules_for(main)
+    table = throttled_table(drawn, rules.minute(START))
+
     def silent(start_seconds: int, end_seconds: int) -> Mapping[int, int]:
         return dict.fromkeys(range(rules.minute(start_seconds), rules.minute(end_seconds)), 0)
 
     clock = VirtualClock(START * 1000)
-    table.faults = throttle
     workers = [BreakerWorker(table, rules, silent, clock.time) for _ in range(1000)]
     queues = three_queues()
     granted: Counter[int] = Counter()
