@@ -360,8 +360,8 @@ def fleet_costs() -> Lines:
         parts = fleet_dollars(dlqs, in_use)
         total = f"**{dollars(sum(parts.values()))}**"
         stacks = dollars(stacks_dollars(dlqs, in_use))
-        rows.append((str(dlqs), str(in_use), *map(dollars, parts.values()), total, stacks))
-    return table(("DLQs", "in use", *fleet_dollars(1, 0), "a month", "as many stacks"), rows)
+        rows.append((str(dlqs), str(in_use), total, stacks, *map(dollars, parts.values())))
+    return table(("DLQs", "in use", "a month", "as many stacks", *fleet_dollars(1, 0)), rows)
 
 
 def _groups() -> Iterator[tuple[str, Sequence[str]]]:
