@@ -5,6 +5,7 @@ destination after the other. Summarize.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -193,7 +194,8 @@ class _DestinationSender:
             if self._run_stop():
                 self.sent[url] = Sent(tuple(not_reached(work[url])))
             else:
-                self._begin(url, work[url])
+                with self._others_waiting():
+                    self._begin(url, work[url])
         while self.waiting:
             self._await_ramps()
         return {url: self.sent[url] for url in work}
@@ -278,12 +280,18 @@ class _DestinationSender:
             with self.runner.progress("ramp", self._why_waiting):
                 stop = look_until(is_over, every_seconds, deadline)
 
-        began_at = deadline.clock.now_seconds()
-        for url in list(self.waiting) if stop else ready:
-            ramp = self.waiting[url]
-            self._note(url, ramp, ramp.go_on(stop or self._run_stop()))
+        with self._others_waiting():
+            for url in list(self.waiting) if stop else ready:
+                ramp = self.waiting[url]
+                self._note(url, ramp, ramp.go_on(stop or self._run_stop()))
 
-        seconds = deadline.clock.now_seconds() - began_at
+    @contextmanager
+    def _others_waiting(self) -> Iterator[None]:
+        """Let the ramps that wait wait longer by the time of this block: nobody looks meanwhile."""
+        now_seconds = self.runner.deadline.clock.now_seconds
+        began_at = now_seconds()
+        yield
+        seconds = now_seconds() - began_at
         for ramp in self.waiting.values():
             ramp.wait_longer(seconds)
 
