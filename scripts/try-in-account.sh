@@ -364,7 +364,7 @@ check_spark_job() {
 }
 
 check_alarms() {
-    local dlq parked function reminder topic job run waiting i
+    local dlq parked function reminder topic job run waiting alarm i
     needs EMAIL
     make build
     deploy dlq-try-alarms MaxAttempts=2 BackoffRate=1 CreateSparkJob=true AlarmEmail="$EMAIL"
@@ -400,8 +400,10 @@ check_alarms() {
     wait_minutes 10 "PendingAlarm"
     print_states dlq-try-alarms
     print_values dlq-try-alarms NearestExpiryAlarm
-    aws cloudwatch set-alarm-state --alarm-name "$(resource dlq-try-alarms ReplayErrorsAlarm)" \
-        --state-value ALARM --state-reason "a test, do nothing"
+    for alarm in ReplayErrorsAlarm ArrivedAlarm; do
+        aws cloudwatch set-alarm-state --alarm-name "$(resource dlq-try-alarms "$alarm")" \
+            --state-value ALARM --state-reason "a test, do nothing"
+    done
 }
 # With the history: an alarm may have rung and ended meanwhile.
 print_states() {

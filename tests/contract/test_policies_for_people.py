@@ -135,7 +135,7 @@ def test_operators_of_a_fleet_pause_and_resume_its_sweep_alone(given: dict[str, 
         is_given = action in changes | {"DescribeRule"}
         rules = "arn:aws:events:us-east-1:123456789012:rule"
         of_sweep = Call(f"events:{action}", f"{rules}/SweepRule")
-        of_job = Call(f"events:{action}", f"{rules}/SparkJobFailedRule")
+        of_job = Call(f"events:{action}", f"{rules}/SparkJobEndedRule")
         assert is_allowed(of_sweep, statements) is is_given
         assert not is_allowed(of_job, statements)
     for function in ("ReplayFunction", "SweepFunction"):

@@ -311,25 +311,44 @@ class Remaining:
         return int(1000 * (self.end - time.monotonic()))
 
 
-def test_the_daily_notice(aws: RecordedAws, monkeypatch: pytest.MonkeyPatch) -> None:
+PLAN = "20261101T000000Z-00000000000"
+LOCK = {
+    "holder": {"use": "send", "purpose": f"plan {PLAN}", "run_id": PLAN, "who": "ann@desk"},
+    "ended": None,
+}
+STEP = {"number": 1, "messages": {}, "proven": {}, "left": {}, "returned_before": {}}
+GROUP = {"status": "new", "count": 1, "first_seen_at": "2026-11-01T00Z", "report_id": "r-1"}
+
+
+def test_notices(aws: RecordedAws, monkeypatch: pytest.MonkeyPatch) -> None:
     stack = Stack.of(TEMPLATE, SPARK_JOB)
     make_queues()["ParkedQueue"].send([SendEntry("x")])
     boto3.client("sns").create_topic(Name="AlarmTopic")
     boto3.client("s3").create_bucket(Bucket=BUCKET)
-    group = {"status": "new", "count": 1, "first_seen_at": "2026-11-01T00Z", "report_id": "r-1"}
-    seen = json.dumps({"groups": {"g-0123456789": group}})
-    for key, content in {"status.json": "", "groups/seen/r-1.json": seen}.items():
+    glue = boto3.client("glue")
+    glue.create_job(Name="SparkJob", Role="r", Command={"Name": "glueetl"})
+    run_id = glue.start_job_run(JobName="SparkJob")["JobRunId"]
+    contents = {
+        "status.json": "",
+        "groups/seen/r-1.json": json.dumps({"groups": {"g-0123456789": GROUP}}),
+        "locks/000001.json": json.dumps(LOCK),
+        f"ledger/plan_id={PLAN}/steps/orders/00001.json": json.dumps(STEP),
+    }
+    for key, content in contents.items():
         boto3.client("s3").put_object(Bucket=BUCKET, Key=f"archive/{key}", Body=content.encode())
-    boto3.client("glue").create_job(Name="SparkJob", Role="r", Command={"Name": "glueetl"})
     variables = stack.resources["ReminderFunction"]["Properties"]["Environment"]["Variables"]
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     reminder._client.cache_clear()  # noqa: SLF001
     aws.calls.clear()
 
+    alarm = {"alarmName": "ArrivedAlarm", "state": {"value": "ALARM"}}
+    run = {"jobName": "SparkJob", "jobRunId": run_id, "state": "SUCCEEDED"}
     reminder.lambda_handler({}, None)
+    reminder.lambda_handler({"detail-type": "CloudWatch Alarm State Change", "detail": alarm}, None)
+    reminder.lambda_handler({"detail-type": "Glue Job State Change", "detail": run}, None)
 
-    assert Call("sns:Publish", variables["TOPIC_ARN"]) in aws.calls
+    assert aws.calls.count(Call("sns:Publish", variables["TOPIC_ARN"])) == 3
     assert missing(aws.calls, stack, "ReminderRole") == set()
     # https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-retain-records.html
     made_by_lambda = [*log_calls("ReminderLogGroup"), sqs("SendMessage", "ReminderFailures")]

@@ -142,14 +142,14 @@ def test_every_module_of_the_layer_can_be_imported(runtime: Path) -> None:
     [
         ("ReplayFunction", "handler"),
         ("SweepFunction", "sweep"),
-        ("ReminderFunction", "handler"),
+        ("ReminderFunction", "functions.reminder.handler"),
         ("PublishJobFunction", "handler"),
     ],
 )
 def test_every_function_can_be_imported(name: str, module: str, runtime: Path) -> None:
     imported = import_all([module], [BUILD / name, LAYER, runtime])
 
-    assert Path(imported[module]) == BUILD / name / f"{module}.py"
+    assert Path(imported[module]) == BUILD / name / f"{module.replace('.', '/')}.py"
 
 
 # --- The Spark job's zip

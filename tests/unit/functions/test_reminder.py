@@ -5,119 +5,58 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import boto3
 import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
-from moto import mock_aws
 
 from dlq.archive.group_records import write_seen
 from dlq.archive.storage.files import open_archive
-from dlq.explain.findings import GroupFinding
-from dlq.explain.outputs import notice_json
-from dlq.explain.triage import GroupMemory, GroupState, after_analysis
+from dlq.explain.triage import GroupMemory, after_analysis
 from dlq_replay.replaying.measures import MAIN_QUEUE_DIMENSION, QUEUE_TAG_DIMENSION
 from functions.reminder import handler
-from functions.reminder.handler import Group, Waiting, last_scheduled_start
+from functions.reminder.notice import Group, Waiting, daily_notice
+from functions.reminder.readings import last_scheduled_start, read_waiting
 from tests.support.findings_builder import (
     HOSTILE_TEXTS,
     a_difference,
-    some_findings,
 )
 from tests.support.findings_builder import a_group as a_finding
 from tests.support.golden import assert_stored, stored_rows
-
-if TYPE_CHECKING:
-    from mypy_boto3_cloudwatch import CloudWatchClient
-    from mypy_boto3_s3 import S3Client
-    from mypy_boto3_sqs import SQSClient
-
-BUCKET = "archive"
-STATUS = "archive/status.json"
-
-
-@dataclass
-class Account:
-    """An account with the stack's queue, bucket and topic, and an inbox behind the topic."""
-
-    sqs: "SQSClient"
-    s3: "S3Client"
-    cloudwatch: "CloudWatchClient"
-    parked_url: str
-    inbox_url: str
-
-    def park(self, count: int) -> None:
-        for number in range(count):
-            self.sqs.send_message(QueueUrl=self.parked_url, MessageBody=f"secret {number}")
-
-    def run(self, pending: int, oldest_seconds: int = 0, **status: object) -> None:
-        """Leave what a run of the job that ended now leaves."""
-        content = {
-            "waiting": 0,
-            "blockers": [],
-            "pending": {"messages": pending, "oldest_seconds": oldest_seconds},
-            "drained_at": None,
-            **status,
-        }
-        self.s3.put_object(Bucket=BUCKET, Key=STATUS, Body=json.dumps(content).encode())
-
-    def notices(self) -> list[tuple[str, str]]:
-        received = self.sqs.receive_message(QueueUrl=self.inbox_url, MaxNumberOfMessages=10)
-        bodies = [json.loads(notice["Body"]) for notice in received.get("Messages", [])]
-        return [(body["Subject"], body["Message"]) for body in bodies]
-
-
-@pytest.fixture
-def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")  # as Lambda does
-    with mock_aws():
-        sqs = boto3.client("sqs")
-        sns = boto3.client("sns")
-        s3 = boto3.client("s3")
-
-        s3.create_bucket(Bucket=BUCKET)
-        parked_url = sqs.create_queue(QueueName="parked")["QueueUrl"]
-        inbox_url = sqs.create_queue(QueueName="inbox")["QueueUrl"]
-        inbox = sqs.get_queue_attributes(QueueUrl=inbox_url, AttributeNames=["QueueArn"])
-        topic = sns.create_topic(Name="alarms")["TopicArn"]
-        sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=inbox["Attributes"]["QueueArn"])
-
-        variables = {
-            "MAIN_QUEUE_NAME": "orders",
-            "PARKED_QUEUE_URL": parked_url,
-            "TOPIC_ARN": topic,
-            "ARCHIVE_BUCKET": BUCKET,
-            "STATUS_KEY": STATUS,
-            "SEEN_PREFIX": "archive/groups/seen/",
-            "REPORTS_PREFIX": "archive/reports/",
-            "SHOWS_SAMPLES": "false",
-            "STACK_NAME": "shop-dlq",
-            "QUEUE_TAG": "",
-            "FIFO_PARKED_QUEUE_URL": "",
-        }
-        for name, value in variables.items():
-            monkeypatch.setenv(name, value)
-
-        handler._client.cache_clear()  # noqa: SLF001 - clients outlive an invocation, not a test
-        yield Account(sqs, s3, boto3.client("cloudwatch"), parked_url, inbox_url)
-        handler._client.cache_clear()  # noqa: SLF001
-
-
-def remind() -> None:
-    handler.lambda_handler({"detail-type": "Scheduled Event"}, None)
+from tests.support.notices import (
+    BUCKET,
+    EARLIER_REPORT,
+    LONG_AGO,
+    MARKUP,
+    REPORT,
+    STATUS,
+    Account,
+    a_group,
+    analyzed,
+    chat_of,
+    described,
+    is_one_block,
+    of_a_fleet,
+    regressed,
+    remind,
+    reported,
+    seen,
+)
 
 
 def test_a_subject_is_never_longer_than_sns_takes() -> None:
     waiting = Waiting(MAIN_QUEUE_DIMENSION, "q" * 80, "shop-dlq", parked=10**9)
 
-    assert len(waiting.subject) <= 100
-    assert f"{10**9:,}" in waiting.subject
+    subject = daily_notice(waiting).subject
+
+    assert len(subject) <= 100
+    assert f"{10**9:,}" in subject
 
 
 JOB_MADE = datetime(2026, 11, 1, tzinfo=UTC)
@@ -242,79 +181,6 @@ def test_a_fleet_s_oldest_parked_message_is_that_of_either_parked_queue(
     line = json.loads(capsys.readouterr().out)
     assert line["QueueTag"] == "shop"
     assert round(line["OldestParkedSeconds"][0] / 60) in (60, 61)
-
-
-REPORT = "20261101T000000Z-aaaaaa"
-EARLIER_REPORT = "20261031T000000Z-ffffff"
-LONG_AGO = datetime(2026, 3, 4, 5, 6, tzinfo=UTC)
-
-
-def analyzed(
-    account: Account,
-    *groups: dict[str, Any],
-    resolved: Sequence[str] = (),
-    halted: Sequence[str] = (),
-) -> None:
-    """An analysis of now that finds these groups; one of three days ago found ``g-000000000a``.
-
-    The groups *resolved* were resolved a day ago, and those *halted* are halted.
-    """
-    now = datetime.now(UTC)
-    earlier_groups = [a_group("g-000000000a")]
-    before, _ = after_analysis(GroupMemory(), "r-0", now - timedelta(days=3), earlier_groups)
-    state = GroupState(1, resolved_at=now - timedelta(days=1))
-    bad = GroupState(1, "redrive", halted="3 of 20 messages failed again, 0 allowed", halts=1)
-    states = {**dict.fromkeys(resolved, state), **dict.fromkeys(halted, bad)}
-    memory = replace(before, states=states)
-    after, _ = after_analysis(memory, REPORT, now - timedelta(hours=2), groups)
-    # The same day in each run: a notice says since when.
-    dated = {}
-    for group_id, group in after.groups.items():
-        is_new = group.first_seen_at > now - timedelta(days=1)
-        dated[group_id] = group if is_new else replace(group, first_seen_at=LONG_AGO)
-    after = replace(after, groups=dated)
-    with tempfile.TemporaryDirectory() as folder:
-        archive = open_archive(folder)
-        write_seen(archive, REPORT, after)
-        (path,) = archive.list("groups")
-        account.s3.put_object(Bucket=BUCKET, Key=f"archive/{path}", Body=archive.read(path) or b"")
-
-
-def a_group(group_id: str, count: int = 3, sent_days_ago: int = 0) -> dict[str, Any]:
-    sent_at = datetime.now(UTC) - timedelta(days=sent_days_ago)
-    return {"group_id": group_id, "count": count, "last_parked_at": sent_at}
-
-
-def reported(
-    account: Account,
-    *findings: GroupFinding,
-    shows_values: bool = False,
-    report_id: str = REPORT,
-) -> None:
-    """Leave what the report of an analysis has for a notice."""
-    texts = notice_json(some_findings(*findings), shows_values=shows_values)
-    described(account, texts.encode(), report_id)
-
-
-def described(account: Account, content: bytes, report_id: str = REPORT) -> None:
-    key = f"archive/reports/{report_id}/notice.json"
-    account.s3.put_object(Bucket=BUCKET, Key=key, Body=content)
-
-
-def seen(account: Account, content: bytes, report_id: str = REPORT) -> None:
-    """Leave this as the record of the groups of an analysis."""
-    key = f"archive/groups/seen/{report_id}.json"
-    account.s3.put_object(Bucket=BUCKET, Key=key, Body=content)
-
-
-def regressed(*group_ids: str, count: int = 1) -> bytes:
-    group = {
-        "status": "regressed",
-        "first_seen_at": LONG_AGO.isoformat(),
-        "count": count,
-        "report_id": REPORT,
-    }
-    return json.dumps({"groups": dict.fromkeys(group_ids, group)}).encode()
 
 
 def several_groups(account: Account) -> None:
@@ -454,22 +320,6 @@ def without_a_job(account: Account) -> None:
     os.environ["ARCHIVE_BUCKET"] = ""
 
 
-def of_a_fleet(account: Account) -> None:
-    """A fleet has no main queue, and two parked queues: three messages are in the FIFO one."""
-    made = account.sqs.create_queue(
-        QueueName="parked.fifo",
-        Attributes={"FifoQueue": "true", "ContentBasedDeduplication": "true"},
-    )
-    fifo_url = made["QueueUrl"]
-    for number in range(3):
-        body = f"secret {number}"
-        account.sqs.send_message(QueueUrl=fifo_url, MessageBody=body, MessageGroupId="g")
-    account.park(2)
-    os.environ["QUEUE_TAG"] = "shop"
-    os.environ["FIFO_PARKED_QUEUE_URL"] = fifo_url
-    del os.environ["MAIN_QUEUE_NAME"]
-
-
 def failed_run(_: Account, exit_code: int) -> None:
     """Nothing of what its error says gets into a notice."""
     text = f"SystemExit: run ended with exit code {exit_code}; secret of mona@example.com"
@@ -530,54 +380,12 @@ def test_notice_reads_as_it_is_stored(account: Account, name: str) -> None:
     assert not re.search("secret|mona", str(notices))
     for notice in notices:
         # A command is not broken.
-        prose = [line for line in notice.splitlines()[1:] if "  dlq redrive" not in line]
+        prose = [line for line in notice.splitlines()[1:] if not line.startswith("  dlq ")]
         assert [line for line in prose if len(line) > 80] == []
     stored = "\n---\n".join(notices)
     # What an analysis of now saw first has the time of now.
     stored = re.sub(f"first seen: (?!{LONG_AGO:%F %R})[-0-9: ]+ UTC", "first seen: NOW", stored)
     assert_stored("notices", name, stored)
-
-
-@pytest.fixture
-def published(account: Account) -> list[dict[str, Any]]:
-    """The requests to publish, as they reach SNS."""
-    del account
-    requests: list[dict[str, Any]] = []
-
-    def record(params: dict[str, Any], **_: object) -> None:
-        requests.append(dict(params))
-
-    events = handler._client("sns").meta.events  # noqa: SLF001
-    events.register("provide-client-params.sns.Publish", record)
-    return requests
-
-
-def chat_of(request: dict[str, Any]) -> tuple[str, str]:
-    """Return title and description of the message for chat; check what they may not have."""
-    assert request["MessageStructure"] == "json"
-    messages = json.loads(request["Message"])
-    assert set(messages) == {"default", "email", "https"}
-    assert messages["default"] == messages["email"]
-
-    chat = json.loads(messages["https"])
-    assert (chat["version"], chat["source"]) == ("1.0", "custom")
-    content = chat["content"]
-    assert set(content) == {"textType", "title", "description"}
-    assert content["textType"] == "client-markdown"
-    return content["title"], content["description"]
-
-
-def is_one_block(description: str) -> bool:
-    """Whether all of it is code, also for Slack, whose entities are read there."""
-    block = re.fullmatch("```\n([^`<>]*)\n```", description)
-    return block is not None and not re.search("&(?!(amp|lt|gt);)|]\\(", block[1])
-
-
-MARKUP = (
-    "*bold* _italic_ ~struck~ `code` ```block``` > quote # heading",
-    "[pay here](https://evil.example) <https://evil.example|pay here> ![x](y)",
-    "<!channel> <@U123> @here &lt;!channel&gt; &amp;",
-)
 
 
 @pytest.mark.parametrize("text", [*HOSTILE_TEXTS, *MARKUP])
@@ -714,7 +522,9 @@ def test_no_key_of_another_place_is_read(account: Account) -> None:
     seen(account, regressed("g-000000000b").replace(REPORT.encode(), place.encode()))
     account.run(7)
 
-    assert handler.read_waiting(account.sqs, account.s3, os.environ).groups == []
+    waiting = read_waiting(account.sqs, account.s3, os.environ, datetime.now(UTC))
+
+    assert waiting.groups == []
 
 
 def test_the_queues_with_most_groups_to_decide_come_first() -> None:
@@ -726,9 +536,11 @@ def test_the_queues_with_most_groups_to_decide_come_first() -> None:
         groups.append(group)
     waiting = Waiting(QUEUE_TAG_DIMENSION, "shop", "shop-dlq", 0, groups)
 
+    notice = daily_notice(waiting)
+
     assert list(waiting.by_queue) == ["b", "c", "a"]
-    assert "  b: 2 groups, 6 messages, 1 new\n  c: 1 group, 950 messages, 0 new\n" in waiting.text()
-    assert waiting.subject == "1 new: groups of dead letters, 1 queue with the tag shop"
+    assert "  b: 2 groups, 6 messages, 1 new\n  c: 1 group, 950 messages, 0 new\n" in notice.text
+    assert notice.subject == "1 new: groups of dead letters, 1 queue with the tag shop"
 
 
 def test_a_stack_with_several_source_queues_has_a_line_for_each() -> None:
@@ -740,5 +552,6 @@ def test_a_stack_with_several_source_queues_has_a_line_for_each() -> None:
     several = Waiting(MAIN_QUEUE_DIMENSION, "orders", "shop-dlq", 0, groups)
     single = Waiting(MAIN_QUEUE_DIMENSION, "orders", "shop-dlq", 0, groups[:1])
 
-    assert "  queue: invoices\n" in several.text()
-    assert "queue: " not in single.text().replace("Main queue: ", "").replace("parked queue: ", "")
+    assert "  queue: invoices\n" in daily_notice(several).text
+    text = daily_notice(single).text
+    assert "queue: " not in text.replace("Main queue: ", "").replace("parked queue: ", "")
