@@ -300,7 +300,7 @@ def alarm_notice(waiting: Waiting, alarm: str) -> Notice:
     if waiting.analyzed_at:
         heading = (
             f"Groups of the last analysis, {_minute(waiting.analyzed_at)}, each with its messages "
-            "then. What came since is in none of them:"
+            "then. What came since is not counted:"
         )
 
     def text(most_groups: int) -> str:
