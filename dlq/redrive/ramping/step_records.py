@@ -20,7 +20,7 @@ EARLIER_PLANS = 7
 class Forecast:
     """The sizes of the steps of the largest group, and the shortest time for the steps of all.
 
-    Ramps to several queues go one after the other.
+    Ramps to several queues wait together: it is that of the longest one.
     """
 
     sizes: tuple[int, ...]
