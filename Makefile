@@ -86,9 +86,10 @@ docs-site: setup-test ## Build the site of the documents into .site/; fails for 
 	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "the site: .site/index.html"
 
-pictures: setup chromium ## Draw the console, the dashboard and the demo anew, for docs/images
-	@PYTHONPATH=.:layers/core $(BIN)/python scripts/draw_console.py
+pictures: setup chromium ## Draw every picture of docs/images anew: pages, dashboard, dry run, demo
+	@PYTHONPATH=.:layers/core $(BIN)/python scripts/draw_pages.py
 	@PYTHONPATH=.:layers/core $(BIN)/python scripts/draw_dashboard.py
+	@PYTHONPATH=.:layers/core $(BIN)/python scripts/draw_dry_run.py
 	@PYTHONPATH=.:layers/core $(BIN)/python scripts/draw_demo.py
 
 outages: setup ## Simulate outages at full size, message by message; prints what the breaker saves

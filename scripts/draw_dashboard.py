@@ -180,7 +180,7 @@ def draw(widgets: Sequence[Mapping[str, Any]], samples: Samples) -> None:
     rows = max(widget["y"] + widget["height"] for widget in widgets)
     plt.rcParams.update({"font.size": 8, "font.family": "DejaVu Sans"})
     figure = plt.figure(figsize=(13, 0.4 * rows), dpi=110)
-    grid = figure.add_gridspec(rows, 24, left=0.03, right=0.985, top=0.99, bottom=0.02)
+    grid = figure.add_gridspec(rows, 24, left=0.04, right=0.985, top=0.99, bottom=0.02)
     for widget in widgets:
         top = widget["y"]
         # The last rows of a chart are for its axis and the title of the next.

@@ -150,6 +150,20 @@ def test_a_deployment_that_is_documented_as_one_command_asks_no_question() -> No
     assert all("--no-confirm-changeset" in command.split() for command in deployments)
 
 
+def test_make_pictures_draws_every_picture_and_a_page_shows_it() -> None:
+    pages = "\n".join(PAGES.values())
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    scripts = ""
+    for script in re.findall(r"scripts/draw_\w+\.py", makefile):
+        scripts += (ROOT / script).read_text("utf-8")
+
+    pictures = sorted(path.name for path in (ROOT / "docs" / "images").iterdir())
+    assert pictures
+    for picture in pictures:
+        assert f"images/{picture})" in pages, picture
+        assert f'"{picture}"' in scripts, picture
+
+
 def test_what_the_circuit_breaker_reads_is_in_the_costs() -> None:
     """Once a minute, for as long as some messages come back in each hour."""
     a_month = 43_200 * generate_docs.metrics_read() * 0.01 / 1_000

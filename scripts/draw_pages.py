@@ -1,45 +1,61 @@
-"""Draws docs/images/console.png: ``PYTHONPATH=.:layers/core python scripts/draw_console.py``.
+"""Draws docs/images/console.png and report.png.
 
-A real console in the machine's Chromium, over the report of ``tests/support/incident.py``. Some of
-its groups are decided.
+``PYTHONPATH=.:layers/core python scripts/draw_pages.py``: a real console in the machine's Chromium,
+over the report of ``tests/support/incident.py``, and that report. Some groups are decided.
 """
 
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+
+from playwright.sync_api import Browser, Page
 
 from dlq.archive.storage.files import open_archive
 from dlq.console.jobs import Jobs
 from dlq.console.site import Console
 from dlq.explain.outputs import summary_json
 from dlq.plan.plan import Action, Plan, PlannedGroup, Snapshot, plan_text
+from dlq.report.page import render_page
 from tests.e2e.watched_browser import launched
 from tests.support.console_world import running
 from tests.support.findings_builder import ANALYZED_AT
 from tests.support.incident import incident_findings
 
-PICTURE = Path(__file__).parents[1] / "docs" / "images" / "console.png"
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
+CONSOLE = IMAGES / "console.png"
+REPORT = IMAGES / "report.png"
 PLAN_ID = "20251120T103000Z-004f2a"
 SIZE = {"width": 1280, "height": 1560}
 
 
 def main() -> None:
-    """Start the console, and photograph its first page."""
-    with tempfile.TemporaryDirectory() as folder:
+    """Start the console and photograph its first page, then the report."""
+    with tempfile.TemporaryDirectory() as folder, launched() as browser:
         console = _console(Path(folder))
-        with (
-            running(console) as session,
-            launched() as browser,
-            browser.new_context(viewport=SIZE, device_scale_factor=1.25) as profile,  # type: ignore[arg-type]
-        ):
-            page = profile.new_page()
+        with running(console) as session, _window(browser) as page:
             page.goto(session.address)
             page.wait_for_url(f"**{session.base}/")
             page.wait_for_load_state("networkidle")
-            page.screenshot(path=PICTURE)
-    sys.stdout.write(f"{PICTURE}\n")
+            page.screenshot(path=CONSOLE)
+
+        report = Path(folder) / "report.html"
+        report.write_text(render_page(incident_findings()), "utf-8")
+        with _window(browser) as page:
+            page.clock.set_fixed_time(ANALYZED_AT + timedelta(minutes=4))
+            page.goto(report.as_uri())
+            page.wait_for_load_state("networkidle")
+            page.screenshot(path=REPORT)
+    sys.stdout.write(f"{CONSOLE}\n{REPORT}\n")
+
+
+@contextmanager
+def _window(browser: Browser) -> Iterator[Page]:
+    with browser.new_context(viewport=SIZE, device_scale_factor=1.25) as profile:  # type: ignore[arg-type]
+        yield profile.new_page()
 
 
 def _console(folder: Path) -> Console:
