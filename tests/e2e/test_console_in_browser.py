@@ -76,6 +76,12 @@ def incident(folder: Path) -> Archive:
 
 
 NEW_ZIP = '[{"op": "replace", "path": "/zip", "value": "10115"}]'
+_IS_UNCOVERED = """() => [...document.activeElement.getClientRects()].every((line) => {
+    const seen = document.elementFromPoint(line.left + line.width / 2, line.top + line.height / 2);
+    return document.activeElement.contains(seen);
+})"""
+"""Whether each line of what has the focus is seen."""
+
 PATHS = (
     "/",
     "/groups/g-0000000001",
@@ -163,10 +169,9 @@ def test_many_groups_are_decided_with_the_keyboard_alone(browser: Browser, tmp_p
         expect(page.locator("#list .matches")).to_contain_text("11 of 120 groups")
         expect(page).to_have_url(re.compile(r"q=v7"))
         # To leave the search does not load the list again, which would take the ticks away.
-        for place in (0, 2):
-            page.locator("#list tbody input[type=checkbox]").nth(place).focus()
-            page.keyboard.press("Space")
-        page.locator("#decide input[name=note]").focus()
+        for key in ("ArrowDown", *"xjjxd"):
+            page.keyboard.press(key)
+        expect(page.locator("#decide input[name=note]")).to_be_focused()
         page.keyboard.type("by hand")
         # Enter sends the form with its first button.
         page.keyboard.press("Enter")
@@ -175,6 +180,38 @@ def test_many_groups_are_decided_with_the_keyboard_alone(browser: Browser, tmp_p
         decided = [group.group_id for group in plan_of(archive).groups if group.action == "redrive"]
         assert decided == ["g-0000000007", "g-0000000047"]
         it.assert_quiet()
+
+
+def test_the_bar_covers_no_row_that_has_the_focus_and_moves_none(
+    browser: Browser, tmp_path: Path
+) -> None:
+    archive = archive_from(tmp_path, many_findings(60), lambda *_: "{}", 1)
+    with desk(browser, console_of(archive)) as it:
+        page = it.page
+        bar = page.locator(".bar-of-actions")
+        for width in (1280, 390):
+            page.set_viewport_size({"width": width, "height": 600})
+            page.goto(f"{it.base}/")
+            expect(bar).to_be_hidden()
+            page.keyboard.press("j")
+            row = page.locator("#list tbody tr").first
+            before = row.bounding_box()
+            page.keyboard.press("x")
+            expect(bar).to_be_visible()
+            assert row.bounding_box() == before
+
+            for key in [*"j" * 30, *"k" * 12]:
+                page.keyboard.press(key)
+                expect(page.locator(":focus")).to_be_in_viewport(ratio=1)
+                assert page.evaluate(_IS_UNCOVERED), (width, key)
+
+            # What is last on the page can be scrolled up from behind the bar.
+            page.keyboard.press("End")
+            expect(bar if width == 390 else page.locator("footer")).to_be_in_viewport()
+            button = page.get_by_role("button", name="Keys: ?")
+            button.focus()
+            expect(button).to_be_in_viewport(ratio=1)
+            assert page.evaluate(_IS_UNCOVERED), width
 
 
 def test_a_range_of_the_chart_filters_the_list(browser: Browser, tmp_path: Path) -> None:

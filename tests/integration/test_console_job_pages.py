@@ -1,6 +1,7 @@
 """The pages of jobs: what they start, what they show of it, and what they refuse."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,14 +9,17 @@ from typing import Any
 import boto3
 import pytest
 
+from dlq.archive.group_records import add_statement, read_memory
 from dlq.console.jobs import Jobs
 from dlq.console.ramp_steps import shown_steps
+from dlq.explain.triage import Statement
 from dlq.inspect.status import DlqStatus, StatusOptions, status
 from dlq.redrive.ramping.step_records import Step, Steps
 from local_sqs.server import serve_in_thread
 from tests.support.console_jobs import PARKED, QUEUES, DeadJobs, a_problem, redrive_answer
 from tests.support.console_world import (
     BASE,
+    NOW,
     a_dead_letter,
     archive_with,
     assert_page,
@@ -195,6 +199,11 @@ def test_nothing_is_sent_without_a_dry_run_that_ended_well(world: DeadJobs) -> N
     assert "no dry run" in world.refused("/redrive/execute", after=other.job_id, **how)
 
 
+def halt(world: DeadJobs) -> None:
+    why = "1 of 3 messages failed again, 0 allowed"
+    add_statement(world.archive, world.group_id, Statement(NOW, "ada@desk", halted=why))
+
+
 def test_job_that_died_says_what_is_known_and_goes_on_with_the_same_command(
     world: DeadJobs,
 ) -> None:
@@ -228,10 +237,26 @@ def test_nothing_goes_on_where_all_that_is_left_is_halted(world: DeadJobs) -> No
     words = [*world.preview_words, "--execute", "--reason", "x"]
     answer = redrive_answer(world, {"sent": 3, "halted": 17}, run_id="r-1")
 
-    page = world.page(world.ended(words, answer, 3, "dlq: halted: too many\n"))
+    assert "/again" not in world.page(world.ended(words, answer, 3, "dlq: halted: too many\n"))
 
-    assert "/again" not in page
-    assert f'href="{BASE}/groups/{world.group_id}?plan={world.plan_id}">decide again</a>' in page
+
+def test_halted_group_is_decided_again_on_the_page_of_its_job(world: DeadJobs) -> None:
+    words = [*world.preview_words, "--execute", "--reason", "x"]
+    answer = redrive_answer(world, {"sent": 3, "halted": 17}, run_id="r-1")
+    job = world.ended(words, answer, 3)
+    halt(world)
+
+    button = re.search('<form[^>]*action="[^"]*/decide".*?</form>', world.page(job), re.DOTALL)
+    assert button
+    fields = dict(re.findall('name="(group|seen|plan|decision)" value="([^"]*)"', button[0]))
+    decided = world.browser.post("/decide", {**fields, "back": "1"})
+
+    assert decided.headers["location"].startswith(f"{BASE}/groups/{world.group_id}")
+    assert not read_memory(world.archive).halted
+    after = world.page(job)
+    assert "It was halted: KeyError" in after
+    assert "Somebody has decided again since" in after
+    assert "/decide" not in after
 
 
 def test_a_dry_run_of_a_halted_group_leads_to_a_decision_and_to_no_execution(
@@ -239,6 +264,7 @@ def test_a_dry_run_of_a_halted_group_leads_to_a_decision_and_to_no_execution(
 ) -> None:
     why = f"group {world.group_id} is halted: 1 of 1 message failed again, 0 allowed; decide again"
     answer = redrive_answer(world, {"halted": 20}, notes=[why], decisions_sha256="0" * 64)
+    halt(world)
 
     page = world.page(world.ended(world.preview_words, answer))
 
@@ -279,6 +305,7 @@ def test_ramp_shows_how_far_each_group_is_and_what_to_do_about_a_halted_one(
     counts = {"sent": 3, "halted": 17}
     words = [*world.preview_words, "--execute", "--reason", "x"]
     answer = redrive_answer(world, counts, run_id="r-1", ramp=groups)
+    halt(world)
 
     page = world.page(world.ended(words, answer, 3, "dlq: halted: too many\nWARN x\n"))
 

@@ -19,13 +19,13 @@ from dlq.cli.outcomes import columns, problem_sentence
 from dlq.cli.verb import FAILED_AGAIN, INTERRUPTED, NOT_ALL_SENT, PROGRAM, option
 from dlq.console.jobs import MOST_STOPS, Job
 from dlq.console.ramp_steps import ShownStep, StepRow, read_step_rows
-from dlq.console.reports import find_report
+from dlq.console.reports import entry_digest, find_report
 from dlq.console.site import Console, Handler, Visit, page_route
 from dlq.errors import InputError, JobError
 from dlq.explain.outputs import read_findings
 from dlq.inspect.outcomes import read_outcomes
 from dlq.inspect.status import StatusOptions, status
-from dlq.plan.plan import Action
+from dlq.plan.plan import Action, PlannedGroup
 from dlq.plan.plan_reading import ID
 from dlq.redrive.summary import UNFINISHED, Tally
 from dlq.report.views import quoted
@@ -217,6 +217,12 @@ def _job(visit: Visit) -> Response:
     plan_id = _value(job, "--plan") if is_redrive else ""
     group_id = _value(job, "--group") if is_redrive else ""
 
+    halts: list[Mapping[str, Any]] = []
+    if sending and sending["halted"]:
+        halts = _halts(visit.console, sending)
+        # The page says the same, with a button.
+        sentences = [line for line in sentences if not line.startswith("halted: ")]
+
     step_rows: list[StepRow] = []
     if plan_id and "--ramp" in job.command:
         # Optional: the answer, or the progress, must be shown without them.
@@ -233,6 +239,7 @@ def _job(visit: Visit) -> Response:
         log=log,
         answer=answer,
         sending=sending,
+        halts=halts,
         is_dry_run=is_redrive and "--execute" not in job.command,
         plan_id=plan_id,
         group_id=group_id,
@@ -316,6 +323,38 @@ def _sending(answer: Mapping[str, Any]) -> dict[str, Any]:
         "halted": halted_ids,
         "has_unconfirmed": Disposition.UNCONFIRMED in dispositions,
     }
+
+
+def _halts(console: Console, sending: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the groups that a redrive left halted, with what a form needs to decide again.
+
+    ``why`` is empty where somebody has decided since, ``ramp`` is None where none went on, and
+    ``planned`` is None where the plan cannot be read.
+    """
+    why: Mapping[str, str] = {}
+    planned: dict[str, PlannedGroup] = {}
+    with suppress(JobError):
+        plan = find_report(console.archive, sending["plan_id"]).plan()
+        planned = {group.group_id: group for group in plan.groups}
+        why = read_memory(console.archive).halted
+
+    ramps = {ramp["group_id"]: ramp for ramp in sending["ramp"]}
+    halts: list[Mapping[str, Any]] = []
+    for group in sending["groups"]:
+        group_id = group["group_id"]
+        if group_id not in sending["halted"]:
+            continue
+        entry = planned.get(group_id)
+        halt = {
+            "group_id": group_id,
+            "planned": entry,
+            "seen": entry_digest(entry) if entry else "",
+            "why": why.get(group_id, ""),
+            "ramp": ramps.get(group_id),
+            "left": group["counts"][Disposition.HALTED],
+        }
+        halts.append(halt)
+    return halts
 
 
 def _row(
