@@ -2,7 +2,10 @@
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import (
+    dataclass,
+    replace,
+)
 from datetime import timedelta
 from pathlib import Path
 
@@ -57,17 +60,14 @@ def titles_of(page: str) -> list[str]:
 def many(tmp_path: Path) -> Browser:
     """120 groups of falling size; every third is new, the others are known."""
     findings = many_findings(120)
-    groups = (
-        replace(
-            group, status="new" if n % 3 == 0 else "known", trend="rising" if n == 7 else "ended"
-        )
-        for n, group in enumerate(findings.groups)
-    )
-    return opened(
-        console_of(
-            archive_from(tmp_path, replace(findings, groups=tuple(groups)), lambda *_: "{}", 1)
-        )
-    )
+    groups = []
+    for number, group in enumerate(findings.groups):
+        status = "new" if number % 3 == 0 else "known"
+        trend = "rising" if number == 7 else "ended"
+        groups.append(replace(group, status=status, trend=trend))
+
+    findings = replace(findings, groups=tuple(groups))
+    return opened(console_of(archive_from(tmp_path, findings, lambda *_: "{}", 1)))
 
 
 def test_the_newest_plan_is_shown_and_an_older_one_can_be_chosen(tmp_path: Path) -> None:
@@ -92,59 +92,82 @@ def test_the_newest_plan_is_shown_and_an_older_one_can_be_chosen(tmp_path: Path)
     assert browser.get("/?plan=nothing").status_code == 422
 
 
-def test_what_was_sent_is_not_pending_any_more(tmp_path: Path, capsys: Capture) -> None:
+@dataclass(frozen=True)
+class TwoGroups:
+    """Seven messages in two groups: four of the first were sent, by a run of another plan."""
+
+    archive: Archive
+    browser: Browser
+    sent_group: str
+    pending_group: str
+
+    def settle(self, outcomes: dict[str, Disposition], run_id: str) -> None:
+        settle(self.archive, "of-another-plan", outcomes, run_id, NOW.timestamp())
+
+
+@pytest.fixture
+def half_sent(tmp_path: Path) -> TwoGroups:
     errors = [{"type": error_type, "message": "x"} for error_type in ("KeyError", "TypeError")]
     archive = archive_with(tmp_path, [a_dead_letter(n, error=errors[n % 2]) for n in range(7)])
-    plan = plan_of(archive)
     browser = opened(console_of(archive))
     head = "(?s)<b>7 messages</b> pending in 2 groups.+The largest group holds"
     assert re.search(head, browser.get("/").text)
 
+    groups = TwoGroups(archive, browser, *groups_of(plan_of(archive)))
     sent = {f"m-{n:04d}": Disposition.SENT for n in (0, 2, 4, 6)}
-    of_run = ("r", NOW.timestamp())
-    settle(archive, "of-another-plan", {**sent, "m-0001": Disposition.UNCONFIRMED}, *of_run)
+    groups.settle({**sent, "m-0001": Disposition.UNCONFIRMED}, "r")
+    return groups
 
-    page = browser.get("/").text
-    texts = ["3 messages</b> pending in 1 group", "0 pending", "3 pending", "They all failed"]
-    assert [text in page for text in texts] == [True, True, True, False]
-    assert main(["groups", "--archive", archive.root]) == 0
-    printed = capsys.readouterr().out
+
+def printed_groups(archive: Archive, capsys: Capture, *words: str) -> str:
+    capsys.readouterr()
+    assert main(["groups", "--archive", archive.root, *words]) == 0
+    return capsys.readouterr().out
+
+
+def test_what_was_sent_is_not_pending_any_more(half_sent: TwoGroups, capsys: Capture) -> None:
+    page = half_sent.browser.get("/").text
+    printed = printed_groups(half_sent.archive, capsys)
+    page_of_sent = half_sent.browser.get(f"/groups/{half_sent.sent_group}").text
+    page_of_pending = half_sent.browser.get(f"/groups/{half_sent.pending_group}").text
+
+    for sentence in ("3 messages</b> pending in 1 group", "0 pending", "3 pending"):
+        assert sentence in page
+    assert "They all failed" not in page
     assert "messages: 3 pending, 4 sent" in printed
     assert "not listed, because nothing of it is pending: 1 group" in printed
-    sent_group, pending_group = (group.group_id for group in plan.groups)
-    assert (sent_group in printed, pending_group in printed) == (False, True)
-    offered = [
-        'class="primary button"' in browser.get(f"/groups/{group_id}").text
-        for group_id in groups_of(plan)
-    ]
-    assert offered == [False, True]
+    assert half_sent.sent_group not in printed
+    assert half_sent.pending_group in printed
+    assert 'class="primary button"' not in page_of_sent
+    assert 'class="primary button"' in page_of_pending
 
-    # Discarded after the run that had claimed it was killed, and sent.
+
+def test_where_nothing_is_pending_nothing_is_offered(half_sent: TwoGroups, capsys: Capture) -> None:
+    """One message was discarded after the run that had claimed it was killed."""
     yesterday = (NOW - timedelta(days=1)).isoformat()
     killed = Claim("ann", "", "https://q", yesterday, ("m-0003",))
-    assert begin(archive, "of-another-plan", "r").claim("u", 1, killed)
-    close_open_runs(archive)
-    last = {
-        **dict.fromkeys(("m-0001", "m-0005"), Disposition.SENT),
-        "m-0003": Disposition.DISCARDED,
-    }
-    settle(archive, "of-another-plan", last, "r-2", NOW.timestamp())
+    assert begin(half_sent.archive, "of-another-plan", "r").claim("u", 1, killed)
+    close_open_runs(half_sent.archive)
+    sent = dict.fromkeys(("m-0001", "m-0005"), Disposition.SENT)
+    half_sent.settle({**sent, "m-0003": Disposition.DISCARDED}, "r-2")
 
-    page = browser.get("/").text
-    texts = ["Nothing is left to decide", "0 pending, 2 sent", "Put this group"]
-    assert [text in page for text in texts] == [True, True, False]
-    assert main(["groups", "--archive", archive.root]) == 0
-    printed = capsys.readouterr().out
+    page = half_sent.browser.get("/").text
+    page_of_group = half_sent.browser.get(f"/groups/{half_sent.pending_group}").text
+    printed = printed_groups(half_sent.archive, capsys)
+    answer = json.loads(printed_groups(half_sent.archive, capsys, "--json"))
+
+    assert "Nothing is left to decide" in page
+    assert "0 pending, 2 sent" in page
+    assert "Put this group" not in page
     assert "messages: 0 pending, 6 sent" in printed
-    assert main(["groups", "--archive", archive.root, "--json"]) == 0
-    states = [group["states"] for group in json.loads(capsys.readouterr().out)["groups"]]
+    states = [group["states"] for group in answer["groups"]]
     assert states == [{"sent": 4}, {"sent": 2, "discarded": 1}]
-    assert [group_id in printed for group_id in groups_of(plan)] == [False, False]
-    page = browser.get(f"/groups/{pending_group}").text
-    assert "Nothing of this group is pending" in page
-    assert "/redrive?" not in page
+    assert half_sent.sent_group not in printed
+    assert half_sent.pending_group not in printed
+    assert "Nothing of this group is pending" in page_of_group
+    assert "/redrive?" not in page_of_group
     for figure in ("Pending</dt><dd>0", "sent</dt><dd>2", "discarded</dt><dd>1"):
-        assert figure in page
+        assert figure in page_of_group
 
 
 def test_run_that_has_not_ended_is_named_until_it_is_closed(
@@ -208,9 +231,9 @@ def test_a_range_of_the_chart_keeps_the_groups_that_arrived_then(tmp_path: Path)
 
 def test_similar_groups_are_one_row_with_their_parts(tmp_path: Path, capsys: Capture) -> None:
     ids = [f"g-000000000{n}" for n in range(3)]
-    groups = (
-        a_group(group_id=group_id, title=f"E: no {group_id}", differences=()) for group_id in ids
-    )
+    groups = []
+    for group_id in ids:
+        groups.append(a_group(group_id=group_id, title=f"E: no {group_id}", differences=()))
     findings = some_findings(*groups, similar={ids[2]: ids[0]}, group_by="code (.+)")
     archive = archive_from(tmp_path, findings, lambda *_: "{}")
 
@@ -225,9 +248,8 @@ def test_similar_groups_are_one_row_with_their_parts(tmp_path: Path, capsys: Cap
     rows = re.findall(r"^ *(2 groups|g-0+1) +(\d+) +(\d+)", shown, re.MULTILINE)
     assert rows == [("2 groups", "20", "6"), (ids[1], "10", "3")]
     assert "E: no <*>" in shown
-    assert all(
-        f"+ {group_id}, 10, leave: E: no {group_id}" in shown for group_id in (ids[0], ids[2])
-    )
+    for group_id in (ids[0], ids[2]):
+        assert f"+ {group_id}, 10, leave: E: no {group_id}" in shown
     assert "errors by --group-by 'code (.+)'" in shown
     assert (answer["similar"], answer["group_by"]) == ({ids[2]: ids[0]}, "code (.+)")
 

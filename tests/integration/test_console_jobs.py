@@ -144,10 +144,11 @@ def test_stop_before_the_process_has_begun_is_not_lost(jobs: Jobs) -> None:
 def test_form_that_is_sent_twice_starts_one(jobs: Jobs) -> None:
     job_id = jobs.make_id()
     started: list[Job] = []
-    threads = [
-        threading.Thread(target=lambda: started.append(jobs.start(job_id, ["exit", "0"])))
-        for _ in range(4)
-    ]
+
+    def start() -> None:
+        started.append(jobs.start(job_id, ["exit", "0"]))
+
+    threads = [threading.Thread(target=start) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -101,11 +101,9 @@ def test_outside_of_its_path_there_is_nothing(session: Session) -> None:
     paths = ["/", "/jobs", "/assets/console.js", "/x/open", "/open/", f"/{'0' * 32}/"]
     paths += (session.base, f"{session.base}0/", f"/..{session.base}/", f"/{session.base}/")
     answers = [ask(session, path, cookie=cookie) for path in paths]
-    answers += [
-        ask(session, "/", method, "x=y", **sent)
-        for method in ("GET", "POST", "TRACE")
-        for sent in ({}, {"sec-fetch-site": "cross-site"})
-    ]
+    for method in ("GET", "POST", "TRACE"):
+        answers.append(ask(session, "/", method, "x=y"))
+        answers.append(ask(session, "/", method, "x=y", **{"sec-fetch-site": "cross-site"}))
 
     assert answers[0][0] == 404
     assert all(answer == answers[0] for answer in answers)
@@ -160,10 +158,10 @@ def test_connection_without_a_whole_request_is_closed(
     monkeypatch.setattr(app, "HEAD_SECONDS", 0.05)
     with ExitStack() as held:
         address = ("127.0.0.1", session.port)
-        connections = [
-            held.enter_context(socket.create_connection(address, timeout=60))
-            for _ in range(MOST_CONNECTIONS)
-        ]
+        connections = []
+        for _ in range(MOST_CONNECTIONS):
+            connection = socket.create_connection(address, timeout=60)
+            connections.append(held.enter_context(connection))
         for connection in connections:
             connection.sendall(sent)
         assert {read_to_end(connection) for connection in connections} == {b""}

@@ -16,7 +16,11 @@ from dlq.redrive.request import RedriveRequest, RestoreRequest
 from dlq.redrive.restore import restore
 from dlq.redrive.send_run import prepare
 from dlq.redrive.summary import RedriveSummary
-from dlq.scheduled_run import RunRequest, run
+from dlq.scheduled_run import (
+    RunRequest,
+    RunSummary,
+    run,
+)
 from dlq_replay.aws.sqs import SqsQueue
 from dlq_replay.wire.context import CONTEXT_ATTRIBUTE
 from dlq_replay.wire.message import Message
@@ -155,8 +159,10 @@ def test_no_message_of_a_fleet_goes_to_a_queue_that_it_did_not_come_from(
         else:
             # What SQS says of the move must not contradict the name in the message.
             moved_from = random.choice([None, None, "dlq-1", "dlq-2", "dlq-4", "orders"])
-            said = {} if moved_from is None else {"DeadLetterQueueSourceArn": fleet.arn(moved_from)}
-            letter = fleet.of(source, number, **said)
+            moved = (
+                {} if moved_from is None else {"DeadLetterQueueSourceArn": fleet.arn(moved_from)}
+            )
+            letter = fleet.of(source, number, **moved)
             standard.append(letter)
             goes = source in dlqs and moved_from in (None, source, dlqs[source])
         if goes:
@@ -286,35 +292,56 @@ def test_a_report_of_one_source_has_its_messages_alone(fleet: Fleet) -> None:
     assert findings.messages == 2
 
 
-def test_one_run_drains_both_parked_queues_and_redrives_both_kinds(
-    fleet: Fleet, tmp_path: Path
-) -> None:
-    policy = tmp_path / "policy.yaml"
-    policy.write_text(REDRIVE_ALL)
-    archive = open_archive(str(fleet.folder))
+@dataclass
+class Nights:
+    """Scheduled runs over both parked queues of a fleet."""
 
-    def run_now(**changes: Any) -> Any:
-        urls = (fleet.parked.url, fleet.parked_fifo.url)
+    fleet: Fleet
+    policy: str
+
+    def run(self, **changes: Any) -> RunSummary:
+        urls = (self.fleet.parked.url, self.fleet.parked_fifo.url)
         usual = RunRequest(
             parked_queue_urls=urls,
-            queue_tag=fleet.tag,
-            policy=str(policy),
+            queue_tag=self.fleet.tag,
+            policy=self.policy,
             execute=True,
             reason="night",
         )
-        return run(fleet.engine, archive, replace(usual, **changes))
+        return run(self.fleet.engine, self.archive, replace(usual, **changes))
 
+    @property
+    def archive(self) -> Archive:
+        return open_archive(str(self.fleet.folder))
+
+    def status(self) -> dict[str, Any]:
+        return dict(json.loads(self.archive.read("status.json") or "{}"))
+
+
+@pytest.fixture
+def nights(fleet: Fleet, tmp_path: Path) -> Nights:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(REDRIVE_ALL)
+    return Nights(fleet, str(policy))
+
+
+def test_one_run_drains_both_parked_queues_and_redrives_both_kinds(
+    fleet: Fleet, nights: Nights
+) -> None:
     fleet.parked.send([entry_of(fleet.of("orders", 1)), entry_of(fleet.of("left", 2))])
     fifo_entry = entry_of(fleet.of("stock.fifo", 3), message_group_id="g", deduplication_id="3")
     fleet.parked_fifo.send([fifo_entry])
 
-    summary = run_now()
+    summary = nights.run()
 
     assert [drained.archived for drained in summary.drained] == [2, 1]
     assert fleet.arrived() == {"orders": ["orders 1"], "stock.fifo": ["stock.fifo 3"]}
     assert summary.pending.messages == 1
 
-    # Others of its message group wait for a message, and not those of another source.
+
+def test_others_of_its_message_group_wait_for_a_message_and_not_those_of_another_source(
+    fleet: Fleet, nights: Nights
+) -> None:
     for number, source in enumerate(["stock.fifo", "stock.fifo", "prices.fifo"], 10):
         letter = fleet.of(source, number)
         # With a counter it would have more attributes than SQS takes.
@@ -322,17 +349,24 @@ def test_one_run_drains_both_parked_queues_and_redrives_both_kinds(
         letter = replace(letter, attributes=crowded)
         queued = entry_of(letter, message_group_id="h", deduplication_id=str(number))
         fleet.parked_fifo.send([queued])
-    run_now()
-    status = json.loads(archive.read("status.json") or "{}")
+
+    nights.run()
+
+    status = nights.status()
     assert (status["waiting"], len(status["blockers"])) == (1, 1)
 
-    # A parked queue that is gone does not keep the other one from being drained.
-    emptied_at = status["drained_at"]
+
+def test_a_parked_queue_that_is_gone_does_not_keep_the_other_one_from_being_drained(
+    fleet: Fleet, nights: Nights
+) -> None:
+    nights.run()
+    emptied_at = nights.status()["drained_at"]
     fleet.parked.send([entry_of(fleet.of("refunds", 4))])
     nowhere = f"{fleet.parked_fifo.url[:-5]}-gone.fifo"
-    summary = run_now(parked_queue_urls=(nowhere, fleet.parked.url))
 
-    assert json.loads(archive.read("status.json") or "{}")["drained_at"] == emptied_at
+    summary = nights.run(parked_queue_urls=(nowhere, fleet.parked.url))
+
+    assert nights.status()["drained_at"] == emptied_at
     first, second = summary.drained
     assert "-gone.fifo" in first.stopped_by[0]
     assert (second.archived, second.stopped_by) == (1, ())

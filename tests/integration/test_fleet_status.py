@@ -12,8 +12,8 @@ from dlq.archive.storage.files import open_archive
 from dlq.cli.command import main
 from dlq_replay.aws.breaker_table import DynamoDbBreaker
 from dlq_replay.rules.breaker import Update
-from dlq_replay.wire.addresses import QueueAddress
 from tests.integration.conftest import Capture
+from tests.support.builders import queue_address
 from tests.support.console_world import console_of, opened
 from tests.support.failure_table import create_failure_table
 from tests.support.installation import (
@@ -119,12 +119,14 @@ def rows_of(answer: dict[str, Any], *fields: str) -> dict[str, tuple[Any, ...]]:
     return {row["queue"]: tuple(row[field] for field in fields) for row in answer["queues"]}
 
 
-@pytest.mark.usefixtures("fleet")
-def test_a_line_for_each_dlq_with_what_is_known_of_its_queues(capsys: Capture) -> None:
+def fill_queues() -> None:
     send("mails-dlq", 2)
     send("refunds-dlq", 1)
     send("refunds-dlq", 3, delay_seconds=900)
     send("parked", 1)
+
+
+def publish_metrics() -> None:
     # The newest age counts, and sums of both main queues.
     publish("AWS/SQS", "ApproximateAgeOfOldestMessage", 13 * DAY, 40, QueueName="refunds-dlq")
     publish("AWS/SQS", "ApproximateAgeOfOldestMessage", 300, 4, QueueName="refunds-dlq")
@@ -135,9 +137,19 @@ def test_a_line_for_each_dlq_with_what_is_known_of_its_queues(capsys: Capture) -
     of_refunds = {"service": "sqs-dlq-replay", "MainQueue": "refunds"}
     publish("DlqReplay", "NearestExpirySeconds", 13 * DAY, 4, **of_refunds)
     publish("DlqReplay", "NearestExpirySeconds", DAY, 40, **of_refunds)
+
+
+def limit_mails() -> None:
     now = int(datetime.now(UTC).timestamp())
     breaker = DynamoDbBreaker(client("dynamodb"), "failures", "mails", lambda: now)
     breaker.update(Update(put={"limit": 1, "since": now - 60, "began": now - 60, "full": 40}))
+
+
+@pytest.mark.usefixtures("fleet")
+def test_each_dlq_has_what_is_known_of_its_queues(capsys: Capture) -> None:
+    fill_queues()
+    publish_metrics()
+    limit_mails()
 
     answer = answer_of(capsys)
 
@@ -160,14 +172,19 @@ def test_a_line_for_each_dlq_with_what_is_known_of_its_queues(capsys: Capture) -
     # Two ages, two expiries, and two metrics of each main queue.
     assert (answer["metrics"], answer["unknown"], answer["stack"]) == (12, [], FLEET)
 
+
+@pytest.mark.usefixtures("fleet")
+def test_status_has_a_line_for_each_dlq_the_most_urgent_first(capsys: Capture) -> None:
+    fill_queues()
+    publish_metrics()
+    limit_mails()
+
     assert main(["status", "--stack", FLEET]) == 0
+
     out = capsys.readouterr().out
     assert out.startswith(f"fleet dlq-replay={QUEUE_TAG} at ")
-    assert [line.split()[0] for line in out.splitlines() if "-dlq " in line] == [
-        "orders-dlq",
-        "mails-dlq",
-        "refunds-dlq",
-    ]
+    names = [line.split()[0] for line in out.splitlines() if "-dlq " in line]
+    assert names == ["orders-dlq", "mails-dlq", "refunds-dlq"]
     assert "sweep: enabled\n" in out
     assert out.endswith(f"next: dlq collect --stack {FLEET}\n")
 
@@ -332,12 +349,9 @@ def test_a_queue_that_was_deleted_a_moment_ago_is_skipped(
         url = sqs.get_queue_url(QueueName=name)["QueueUrl"]
         sqs.delete_queue(QueueUrl=url)
 
+    names = ("mails", "mails-dlq", "orders", "orders-dlq")
     monkeypatch.setattr(
-        "dlq.stack.fleet.iterate_tagged_queues",
-        lambda *_: (
-            QueueAddress("123456789012", name)
-            for name in ("mails", "mails-dlq", "orders", "orders-dlq")
-        ),
+        "dlq.stack.fleet.iterate_tagged_queues", lambda *_: iter(map(queue_address, names))
     )
 
     answer = answer_of(capsys)

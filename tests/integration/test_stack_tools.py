@@ -54,6 +54,7 @@ from tests.support.installation import (
     make_installation,
     make_queue,
     make_stack,
+    url_of,
 )
 
 
@@ -89,10 +90,6 @@ def role_of(**parameters: str) -> dict[str, Answer]:
     return {"iam.SimulatePrincipalPolicy": simulating(statements_of(role))}
 
 
-def of_queue(name: str) -> str:
-    return str(client("sqs").get_queue_url(QueueName=name)["QueueUrl"])
-
-
 def with_a_consumer_that_is_slow() -> dict[str, Answer]:
     make_consumer("orders", 60)
     return {}
@@ -116,7 +113,7 @@ def with_a_log_group(*, is_there: bool) -> dict[str, Answer]:
 
 def with_several_faults() -> dict[str, Answer]:
     client("sqs").set_queue_attributes(
-        QueueUrl=of_queue("dlq"), Attributes={"VisibilityTimeout": "10"}
+        QueueUrl=url_of("dlq"), Attributes={"VisibilityTimeout": "10"}
     )
     make_queue("invoices", arn("dlq"))
     loop = '{"RecursiveLoop": "Terminate"}'
@@ -141,9 +138,7 @@ def with_sources_on_two_pages() -> dict[str, Answer]:
 
 def with_a_key_of_a_queue(*, is_given: bool) -> dict[str, Answer]:
     key = client("kms").create_key()["KeyMetadata"]["Arn"]
-    client("sqs").set_queue_attributes(
-        QueueUrl=of_queue("main"), Attributes={"KmsMasterKeyId": key}
-    )
+    client("sqs").set_queue_attributes(QueueUrl=url_of("main"), Attributes={"KmsMasterKeyId": key})
     return role_of(**{"QueueKmsKeyArns": key} if is_given else KEYS)
 
 
@@ -179,7 +174,7 @@ def test_the_doctor_finds_what_is_stored_and_leaves_parked_messages_as_they_were
     stack: str, name: str, capsys: Capture
 ) -> None:
     sqs = client("sqs")
-    url = of_queue("parked")
+    url = url_of("parked")
     sqs.send_message(QueueUrl=url, MessageBody="b")
 
     code = run_answering(DOCTORED[name](), "doctor", "--stack", stack)
@@ -301,7 +296,7 @@ def make_stack_without_a_job() -> str:
     make_stack(
         "no-job",
         ReplayFunctionArn="arn:f",
-        MainQueueUrl=of_queue("main"),
+        MainQueueUrl=url_of("main"),
         DeadLetterQueueArn=arn("dlq"),
         ParkedQueueArn=arn("parked"),
     )
@@ -335,7 +330,7 @@ def test_find_looks_in_a_queue_also_where_the_stack_has_no_archive(
         make_queue(role)
     make_stack_without_a_job()
     make_queue("letters")
-    client("sqs").send_message(QueueUrl=of_queue("letters"), MessageBody='{"order": 4711}')
+    client("sqs").send_message(QueueUrl=url_of("letters"), MessageBody='{"order": 4711}')
 
     assert run("find", "4711", "--stack", "no-job") == 2
     assert "has no archive" in capsys.readouterr().err
@@ -496,7 +491,7 @@ def test_what_a_look_at_the_parked_queue_of_a_stack_proposes_is_of_the_stack(
 ) -> None:
     if not has_archive:
         stack = make_stack_without_a_job()
-    client("sqs").send_message(QueueUrl=of_queue("parked"), MessageBody="{}")
+    client("sqs").send_message(QueueUrl=url_of("parked"), MessageBody="{}")
 
     assert run("look", "--stack", stack) == 0
 
@@ -551,10 +546,8 @@ def test_a_redrive_gets_the_tag_and_both_parked_queues_of_a_fleet() -> None:
 def left_commands() -> list[str]:
     """The stored commands, with all versions."""
     answer = client("s3").list_object_versions(Bucket="dead-letters", Prefix="archive/commands/")
-    return [
-        version["Key"]
-        for version in (*answer.get("Versions", []), *answer.get("DeleteMarkers", []))
-    ]
+    versions = [*answer.get("Versions", []), *answer.get("DeleteMarkers", [])]
+    return [version["Key"] for version in versions]
 
 
 ON_GLUE = ("collect", "--where", "body LIKE '%anna%'", "--on-glue", "--stack")
@@ -724,7 +717,7 @@ def let_gather(messages: int, **variables: str) -> None:
     settings["Variables"] |= variables
     function.update_function_configuration(FunctionName="replay", Environment=settings)
     for _ in range(messages):
-        client("sqs").send_message(QueueUrl=of_queue("dlq"), MessageBody="gathered")
+        client("sqs").send_message(QueueUrl=url_of("dlq"), MessageBody="gathered")
 
 
 def breaker_of(name: str, now_seconds: float = 0) -> DynamoDbBreaker:
@@ -960,54 +953,74 @@ def test_a_stack_that_is_not_there_is_one_sentence(capsys: Capture) -> None:
     assert "stack nobody" in capsys.readouterr().err
 
 
-def test_status_says_the_limit_and_what_waits(
-    stack: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def with_archive(stack: str) -> str:
+    """The stack, with an empty archive and an empty failure table."""
     client("s3").create_bucket(Bucket="dead-letters")
     open_archive("s3://dead-letters/archive", creates=True)
-    sqs = client("sqs")
-    dynamodb = client("dynamodb")
-    create_failure_table(dynamodb, "failures")
-    now = datetime.now(UTC)
-    breaker = DynamoDbBreaker(dynamodb, "failures", "main", lambda: int(now.timestamp()))
-    url = sqs.get_queue_url(QueueName="dlq")["QueueUrl"]
-    for _ in range(3):
-        sqs.send_message(QueueUrl=url, MessageBody="held", DelaySeconds=900)
-    assert run("status", "--stack", stack) == 0
-    out = capsys.readouterr().out
-    assert "archive s3://dead-letters/archive at " in out
-    assert "circuit breaker" not in out
+    create_failure_table(client("dynamodb"), "failures")
+    return stack
 
+
+def breaker_of_main(seconds: int) -> DynamoDbBreaker:
+    return DynamoDbBreaker(client("dynamodb"), "failures", "main", lambda: seconds)
+
+
+def status_of(stack: str, capsys: Capture) -> str:
+    """What status prints, in one line."""
+    capsys.readouterr()
+    assert run("status", "--stack", stack) == 0
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_status_names_the_stack_that_was_chosen(
+    with_archive: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    assert main(["use", stack]) == 0
+    assert main(["use", with_archive]) == 0
     file = tmp_path / "dlq" / "stack.json"
+    capsys.readouterr()
+
     assert run("status") == 0
     printed = capsys.readouterr()
-    assert f"\nstack {stack} (dlq use: {file})\narchive s3://dead-letters/archive" in printed.out
-    assert printed.err == f"dlq: stack {stack}, Region {REGION} (dlq use: {file})\n"
     assert run("status", "--json") == 0
-    printed = capsys.readouterr()
-    answer = json.loads(printed.out)
-    assert (answer["stack"], answer["stack_file"]) == (stack, str(file))
-    assert printed.err == ""
+    printed_json = capsys.readouterr()
 
-    seconds = int(now.timestamp())
+    lines = f"stack {with_archive} (dlq use: {file})\narchive s3://dead-letters/archive"
+    assert printed.out.startswith(lines)
+    assert printed.err == f"dlq: stack {with_archive}, Region {REGION} (dlq use: {file})\n"
+    answer = json.loads(printed_json.out)
+    assert (answer["stack"], answer["stack_file"]) == (with_archive, str(file))
+    assert printed_json.err == ""
+
+
+def test_status_says_the_limit_and_what_waits(with_archive: str, capsys: Capture) -> None:
+    for _ in range(3):
+        client("sqs").send_message(QueueUrl=url_of("dlq"), MessageBody="held", DelaySeconds=900)
+    without_limit = status_of(with_archive, capsys)
+    seconds = int(datetime.now(UTC).timestamp())
     limited = {"limit": 1, "since": seconds - 720, "silent_since": seconds - 1230}
-    breaker.update(Update(put=limited))
-    assert run("status", "--stack", stack) == 0
-    out = " ".join(capsys.readouterr().out.split())
+    breaker_of_main(seconds).update(Update(put=limited))
+    with_limit = status_of(with_archive, capsys)
+
+    assert "archive s3://dead-letters/archive at " in without_limit
+    assert "circuit breaker" not in without_limit
     since = f"{datetime.fromtimestamp(seconds - 720, UTC):%Y-%m-%d %H:%M} UTC"
-    assert "circuit breaker: limited to 1 replay a minute since " in out
-    assert f"{since}; the consumer has deleted nothing for 20 minutes" in out
-    assert "DLQ: about 0 visible, 0 in flight, 3 delayed" in out
+    assert "circuit breaker: limited to 1 replay a minute since " in with_limit
+    assert f"{since}; the consumer has deleted nothing for 20 minutes" in with_limit
+    assert "DLQ: about 0 visible, 0 in flight, 3 delayed" in with_limit
 
-    breaker.update(Update(put={**dict.fromkeys(limited), **UNREAD}))
-    assert run("status", "--stack", stack) == 0
-    out = " ".join(capsys.readouterr().out.split())
-    assert "circuit breaker: cannot judge the consumer, and sets no limit: the metric " in out
-    assert "from 2025-02-19 20:50 to 2025-02-19 21:20 UTC, and could not be read" in out
-    assert "dlq doctor says what to change" in out
 
-    dynamodb.delete_table(TableName="failures")
-    assert run("status", "--stack", stack) == 0
-    assert "circuit breaker: not known (ResourceNotFoundException" in capsys.readouterr().out
+def test_status_says_why_a_breaker_is_not_known_or_cannot_judge(
+    with_archive: str, capsys: Capture
+) -> None:
+    breaker_of_main(int(datetime.now(UTC).timestamp())).update(Update(put=UNREAD))
+    without_metric = status_of(with_archive, capsys)
+    client("dynamodb").delete_table(TableName="failures")
+    without_table = status_of(with_archive, capsys)
+
+    cannot_judge = "circuit breaker: cannot judge the consumer, and sets no limit: the metric "
+    assert cannot_judge in without_metric
+    assert "from 2025-02-19 20:50 to 2025-02-19 21:20 UTC, and could not be read" in without_metric
+    assert "dlq doctor says what to change" in without_metric
+    assert "circuit breaker: not known (ResourceNotFoundException" in without_table

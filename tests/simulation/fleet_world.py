@@ -78,12 +78,13 @@ class FleetWorld:
         self.fifo_parked = ModelQueue(
             self.others, "parked.fifo", FifoQueue="true", MessageRetentionPeriod=FOURTEEN_DAYS
         )
+
         self.members = [self._member(*place) for place in enumerate(shapes)]
-        self.consumed = {
-            name_of(main): Consumed(name_of(main))
-            for member in self.members
-            for main in member.mains
-        }
+        self.consumed: dict[str, Consumed] = {}
+        for member in self.members:
+            for main in member.mains:
+                self.consumed[name_of(main)] = Consumed(name_of(main))
+
         self.turns: list[Turn] = []
         self.sweeps: list[SweepSummary] = []
         self.failed_sweeps = 0

@@ -73,10 +73,11 @@ def archive_with(folder: Path, messages: Sequence[Message], files: int = 1) -> A
         write_messages(archive, DRAIN, number, rows[number::files])
     plan_path = Path(planned(archive, "leave"))
     plan = read_plan(plan_path.read_text())
-    groups = [
-        a_group(group_id=group.group_id, title=group.title, count=group.count)
-        for group in plan.groups
-    ]
+    groups = []
+    for planned_group in plan.groups:
+        group_id = planned_group.group_id
+        title = planned_group.title
+        groups.append(a_group(group_id=group_id, title=title, count=planned_group.count))
     write_report(archive, plan.plan_id, groups)
     return archive
 
@@ -93,31 +94,27 @@ def archive_from(
         each: messages of a group.
     """
     archive = open_archive(str(folder / "archive"), creates=True)
-    groups = [
-        group if is_group_id(group.group_id) else replace(group, group_id=f"g-{place:010x}")
-        for place, group in enumerate(findings.groups)
-    ]
-
-    letters = [
-        a_dead_letter(place * each + number, bodies(place, number))
-        for place, _ in enumerate(groups)
-        for number in range(each)
-    ]
+    groups = []
+    letters = []
+    for place, group in enumerate(findings.groups):
+        is_valid = is_group_id(group.group_id)
+        groups.append(group if is_valid else replace(group, group_id=f"g-{place:010x}"))
+        for number in range(each):
+            letters.append(a_dead_letter(place * each + number, bodies(place, number)))
 
     rows = [to_row(letter, queue_url("parked"), NOW) for letter in letters]
     path = write_messages(archive, DRAIN, 0, rows)
 
     plan_id = "20251120T103000Z-4f2a00"
     report = f"reports/{plan_id}"
-    of_plan = [
-        {**row, "file": path, "group_id": groups[place // each].group_id}
-        for place, row in enumerate(rows)
-    ]
+    of_plan = []
+    for place, row in enumerate(rows):
+        of_plan.append({**row, "file": path, "group_id": groups[place // each].group_id})
     table = write_plan_table(archive, f"{report}/messages.parquet", of_plan)
 
-    left = (
-        PlannedGroup(group.group_id, group.title, group.count, Action.LEAVE) for group in groups
-    )
+    left = []
+    for group in groups:
+        left.append(PlannedGroup(group.group_id, group.title, group.count, Action.LEAVE))
     plan = Plan(plan_id, archive.root, Snapshot((DRAIN,), len(rows), table), tuple(left))
     archive.write(f"{report}/plan.yaml", plan_text(plan).encode())
 

@@ -26,7 +26,8 @@ from dlq_replay.replaying.measures import Metric
 
 NOW = 1_763_000_000
 DAY = 86_400
-REPLAYED, FAILED = Metric.REPLAYED, Metric.FAILED
+REPLAYED = Metric.REPLAYED
+FAILED = Metric.FAILED
 
 
 def dlq_of(waiting: int = 0, delayed: int = 0, hidden: int = 0) -> DescribedQueue:
@@ -129,19 +130,20 @@ QUIET = FleetRow("quiet", ["a"], 0, 0, None, None, None, 10 * DAY, 0, 0, 0, 0)
     ],
 )
 def test_the_need_is_the_most_urgent_one(changes: dict[str, Any], need: str) -> None:
-    figures = {
-        figure_key(name, queue): changes.get(field, 0)
-        for field, name in (
-            ("limit", LIMIT),
-            ("oldest_seconds", OLDEST),
-            ("replayed", REPLAYED),
-            ("failed", FAILED),
-            ("new_groups", NEW_GROUPS),
-            ("pending", PENDING),
-        )
-        for queue in ("a", "d")
+    names = {
+        "limit": LIMIT,
+        "oldest_seconds": OLDEST,
+        "replayed": REPLAYED,
+        "failed": FAILED,
+        "new_groups": NEW_GROUPS,
+        "pending": PENDING,
     }
-    figures[figure_key(PENDING, "d")] = figures[figure_key(NEW_GROUPS, "d")] = 0
+    figures = {}
+    for field, name in names.items():
+        for queue in ("a", "d"):
+            figures[figure_key(name, queue)] = changes.get(field, 0)
+    figures[figure_key(PENDING, "d")] = 0
+    figures[figure_key(NEW_GROUPS, "d")] = 0
     dlq = dlq_of(changes.get("waiting", 0), changes.get("held", 0))
     dlq = replace(dlq, attributes={**dlq.attributes, "MessageRetentionPeriod": str(10 * DAY)})
 
@@ -182,9 +184,9 @@ def environment(tmp_path: Path) -> dict[str, str]:
 def test_figures_are_kept_for_a_minute_and_for_one_fleet(environment: dict[str, str]) -> None:
     keep_figures(environment, "fleet", NOW, {"Replayed a": 3, "age d": None})
 
-    kept = (NOW, {"Replayed a": 3, "age d": None})
-    assert kept_figures(environment, "fleet", NOW) == kept
-    assert kept_figures(environment, "fleet", NOW + 59) == kept
+    stored = (NOW, {"Replayed a": 3, "age d": None})
+    assert kept_figures(environment, "fleet", NOW) == stored
+    assert kept_figures(environment, "fleet", NOW + 59) == stored
     assert kept_figures(environment, "fleet", NOW + 60) == (NOW + 60, {})
     assert kept_figures(environment, "other", NOW) == (NOW, {})
 
