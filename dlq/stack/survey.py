@@ -360,9 +360,8 @@ def _denied(
         ContextEntries=entries,
     )
     results = answer["EvaluationResults"]
-    return tuple(
-        result["EvalActionName"] for result in results if result["EvalDecision"] != "allowed"
-    )
+    denied = [result for result in results if result["EvalDecision"] != "allowed"]
+    return tuple(result["EvalActionName"] for result in denied)
 
 
 def _tag_context(key: str, value: str) -> tuple[str, str, str]:

@@ -251,10 +251,10 @@ def test_sqs_s_own_keys_need_no_permission(key: str | None) -> None:
 def test_what_always_fails_is_parked_after_the_waits_and_its_tries(
     variables: dict[str, str], attributes: dict[str, str], seconds: int
 ) -> None:
-    defaults = {
-        variable: str(TEMPLATE["Parameters"][parameter]["Default"])
-        for parameter, variable in BACKOFF.items()
-    }
+    defaults = {}
+    for parameter, variable in BACKOFF.items():
+        defaults[variable] = str(TEMPLATE["Parameters"][parameter]["Default"])
+
     facts = installation(
         settings=settings(**defaults | variables), main=queue("main", **attributes)
     )
