@@ -109,5 +109,5 @@ def as_list(value: Any) -> list[Any]:
 
 
 def pins_of(lock_file: str) -> dict[str, str]:
-    text = (ROOT / lock_file).read_text("utf-8")
-    return dict(re.findall(r"^([\w.-]+)==([\w.]+)", text, re.MULTILINE))
+    locked = (ROOT / lock_file).read_text("utf-8")
+    return dict(re.findall(r"^([\w.-]+)==([\w.]+)", locked, re.MULTILINE))

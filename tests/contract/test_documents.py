@@ -211,8 +211,8 @@ def test_every_key_of_the_context_is_documented() -> None:
 
 
 def section(heading: str) -> str:
-    text = re.split(rf"^##+ {re.escape(heading)}$", REFERENCE, flags=re.MULTILINE)[1]
-    return re.split(r"^##+ ", text, flags=re.MULTILINE)[0]
+    section = re.split(rf"^##+ {re.escape(heading)}$", REFERENCE, flags=re.MULTILINE)[1]
+    return re.split(r"^##+ ", section, flags=re.MULTILINE)[0]
 
 
 EXAMPLES = re.findall(

@@ -172,12 +172,12 @@ def test_the_console_serves_its_pages(endpoint: str, installed: Path) -> None:
             address = console.stdout.readline().strip()
             browser = build_opener(HTTPCookieProcessor())
             with browser.open(address, timeout=60) as page:
-                text = page.read().decode()
+                page_text = page.read().decode()
         finally:
             console.terminate()
 
     assert title == f"the console of {STACK}, until Ctrl-C:\n"
-    assert "<title>" in text
+    assert "<title>" in page_text
 
 
 def test_whoever_wants_spark_where_it_is_not_is_told_the_command_that_installs_it(

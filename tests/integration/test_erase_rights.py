@@ -119,10 +119,10 @@ def erased() -> Erased:
             contents[key.removeprefix("archive/"), version_id] = content
         marked = [marker["Key"] for marker in listed.get("DeleteMarkers", [])]
         delete_markers = [key.removeprefix("archive/") for key in marked]
-        text = printed.getvalue()
+        printed_text = printed.getvalue()
         # moto's tables are those of the process: other tests have one of this name.
         dynamodb.delete_table(TableName="failures")
-        return Erased(text, contents, delete_markers, with_jane, without, report, calls)
+        return Erased(printed_text, contents, delete_markers, with_jane, without, report, calls)
 
 
 def test_the_documented_rights_are_those_that_an_erase_needs(erased: Erased) -> None:

@@ -71,10 +71,10 @@ def test_limit_bounds_what_is_shown_and_not_what_is_counted(
 def test_answer_for_people(archive: Archive, capsys: Capture) -> None:
     assert dlq(["find", "4700", "--archive", archive.root]) == 0
 
-    text = capsys.readouterr().out
-    assert "m-006: pending  body.order" in text
-    assert "archive: 2 messages of 13" in text
-    assert f"next: dlq show --archive {archive.root} m-006" in text
+    printed = capsys.readouterr().out
+    assert "m-006: pending  body.order" in printed
+    assert "archive: 2 messages of 13" in printed
+    assert f"next: dlq show --archive {archive.root} m-006" in printed
 
 
 def test_nothing_is_an_answer_too(archive: Archive, capsys: Capture) -> None:

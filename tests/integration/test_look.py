@@ -75,11 +75,11 @@ def look(capsys: Capture, *words: str) -> dict[str, Any]:
 def test_it_shows_groups_and_gives_everything_back(dead_letters: SqsQueue, capsys: Capture) -> None:
     assert dlq(["look", dead_letters.url]) == 0
 
-    text = capsys.readouterr().out
-    assert f"about {MESSAGES} visible" in text
-    assert f"seen: {MESSAGES} messages, all given back" in text
-    assert "TimeoutError: no answer" in text
-    assert "KeyError: no currency" in text
+    printed = capsys.readouterr().out
+    assert f"about {MESSAGES} visible" in printed
+    assert f"seen: {MESSAGES} messages, all given back" in printed
+    assert "TimeoutError: no answer" in printed
+    assert "KeyError: no currency" in printed
     assert visible_count(dead_letters) == MESSAGES
 
 

@@ -141,8 +141,8 @@ def test_the_plan_that_tests_write_is_the_one_of_an_analysis(an_analysis: Analyz
 def test_a_plan_with_the_table_of_another_is_refused(make_desk: MakeDesk) -> None:
     desk = make_desk(standard(2))
     other = read(planned(desk.archive, where="message_id = 'm-002'", chosen=("m-002",)))
-    text = Path(desk.plan).read_text()
-    Path(desk.plan).write_text(text.replace(read(desk.plan).plan_id, other.plan_id))
+    plan_text = Path(desk.plan).read_text()
+    Path(desk.plan).write_text(plan_text.replace(read(desk.plan).plan_id, other.plan_id))
 
     with pytest.raises(InputError, match="is not the table that the plan was"):
         desk.redrive()

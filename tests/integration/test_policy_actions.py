@@ -45,7 +45,7 @@ def test_the_first_rule_that_matches_decides_and_null_does_not_match(engine: Eng
 
 @pytest.mark.both_engines
 def test_every_bad_condition_is_named_by_its_place(engine: Engine) -> None:
-    text = """\
+    policy_text = """\
 version: 1
 rules:
   - {name: one, when: colour = 'red', action: leave}
@@ -57,7 +57,7 @@ rules:
 """
 
     with pytest.raises(InputError) as raised:
-        check_conditions(engine, read_policy(text))
+        check_conditions(engine, read_policy(policy_text))
 
     faults = str(raised.value).splitlines()[1:]
     places = [fault.split(":")[0].strip() for fault in faults]
@@ -83,9 +83,9 @@ def test_the_guide_shows_a_policy_that_is_sound_and_the_columns_that_there_are(
 
 
 def test_the_shop_window_shows_a_policy_that_is_sound(engine: Engine) -> None:
-    text = (ROOT / "README-SAR.md").read_text("utf-8")
-    [example] = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
-    [named] = re.findall(r"Spark SQL over (.*?) of a group", text, re.DOTALL)
+    readme = (ROOT / "README-SAR.md").read_text("utf-8")
+    [example] = re.findall(r"```yaml\n(.*?)```", readme, re.DOTALL)
+    [named] = re.findall(r"Spark SQL over (.*?) of a group", readme, re.DOTALL)
 
     check_conditions(engine, read_policy(example))
 

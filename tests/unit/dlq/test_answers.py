@@ -141,16 +141,16 @@ def test_answer_reads_as_it_is_stored(
 ) -> None:
     """In a log it has ids and counts and no words of messages; on a screen it has titles, too."""
     ANSWERS[name]()
-    text = capsys.readouterr().out
+    printed = capsys.readouterr().out
     if name in ON_SCREEN:
         monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
         monkeypatch.setenv("COLUMNS", "100")
         ANSWERS[name]()
         lines = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
-        text += "--- on a screen\n" + "".join(f"{line}\n" for line in lines)
+        printed += "--- on a screen\n" + "".join(f"{line}\n" for line in lines)
 
-    assert "\x07" not in text
-    assert_stored("answers", name, text)
+    assert "\x07" not in printed
+    assert_stored("answers", name, printed)
 
 
 def stopped(cause: StopCause, counts: dict[str, int]) -> RedriveSummary:

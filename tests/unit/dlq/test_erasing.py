@@ -602,9 +602,9 @@ def test_titles_condition_and_comments_go_and_the_rest_of_the_plan_stays(archive
     notes = {
         "g-1": ["3 messages", "difference: body.name = Jane", "--where \"body.name = 'Jane'\""]
     }
-    text = f"{plan_text(a_plan('Jane', 'body = 1'), notes)}# Jane asked\n"
+    plan_file = f"{plan_text(a_plan('Jane', 'body = 1'), notes)}# Jane asked\n"
 
-    plan_left = stripped(archive, text)
+    plan_left = stripped(archive, plan_file)
 
     assert plan_left is not None
     assert "Jane" not in plan_left

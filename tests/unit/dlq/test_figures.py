@@ -33,8 +33,8 @@ def test_a_figure_is_short_and_in_the_unit_that_matters(figure: str) -> None:
     """A share is never all or nothing where it is neither."""
     name, value = figure.split()
 
-    text = FORMATS[name](None if value == "None" else float(value))
-    assert_stored("figures", figure, text)
+    formatted = FORMATS[name](None if value == "None" else float(value))
+    assert_stored("figures", figure, formatted)
 
 
 @given(st.floats(0, 1, exclude_min=True, exclude_max=True))

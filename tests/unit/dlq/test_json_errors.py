@@ -106,9 +106,9 @@ def test_all_messages_are_in_one_line(
 ) -> None:
     exit_code = exit_code_of(call, JSON)
 
-    text = capsys.readouterr().err
-    assert text.removesuffix("\n").isprintable()
-    assert json.loads(text) == {"version": 1, "exit_code": exit_code, **expected}
+    printed = capsys.readouterr().err
+    assert printed.removesuffix("\n").isprintable()
+    assert json.loads(printed) == {"version": 1, "exit_code": exit_code, **expected}
 
 
 def test_a_failure_of_spark_is_one_object(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:

@@ -355,8 +355,8 @@ def drained(archive: Archive, drain_id: str, sent_at: datetime | None, *ids: str
 def decided_by(archive: Archive, run_id: str, sent_at: datetime | None, *ids: str) -> str:
     """A run that has sent some messages and is closed; return the path of its file."""
     ledger = begin(archive, "p-1", run_id)
-    text = sent_text(sent_at) if sent_at else ""
-    of_run = replace(claim(*ids), first_sent_at=text, last_sent_at=text)
+    sent_time = sent_text(sent_at) if sent_at else ""
+    of_run = replace(claim(*ids), first_sent_at=sent_time, last_sent_at=sent_time)
     assert ledger.claim(run_id, 1, of_run)
     ledger.record(run_id, 1, [sent(message_id) for message_id in ids])
     closed(archive, ("p-1", run_id))
@@ -440,8 +440,10 @@ def test_message_of_two_drains_counts_once_whichever_of_them_its_claim_names() -
 
     drained(archive, "d-2", at, "m-1")
     ledger = begin(archive, "p-1")
-    text = sent_text(at)
-    of_run = replace(claim("m-1"), first_sent_at=text, last_sent_at=text, drain_ids=("d-2",))
+    sent_time = sent_text(at)
+    of_run = replace(
+        claim("m-1"), first_sent_at=sent_time, last_sent_at=sent_time, drain_ids=("d-2",)
+    )
     assert ledger.claim("unit", 1, of_run)
     ledger.record("unit", 1, [sent("m-1")])
     closed(archive)
@@ -466,8 +468,8 @@ def test_example_of_read_messages_is_right() -> None:
 
     def open_run(run_id: str, *ids: str) -> Ledger:
         ledger = begin(archive, "p-1", run_id)
-        text = sent_text(sent_at)
-        of_run = replace(claim(*ids), first_sent_at=text, last_sent_at=text)
+        sent_time = sent_text(sent_at)
+        of_run = replace(claim(*ids), first_sent_at=sent_time, last_sent_at=sent_time)
         assert ledger.claim(run_id, 1, replace(of_run, drain_ids=("d-1",) * len(ids)))
         return ledger
 

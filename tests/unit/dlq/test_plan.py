@@ -121,9 +121,9 @@ def test_every_fault_is_named_with_its_place(given: str) -> None:
 
 
 def test_a_key_that_is_there_twice_is_a_fault() -> None:
-    text = plan_text(plan(group("g-1"))) + "    action: redrive\n"
+    plan_file = plan_text(plan(group("g-1"))) + "    action: redrive\n"
 
-    [fault] = faults_in(text)
+    [fault] = faults_in(plan_file)
     assert re.fullmatch(r"the plan: line \d+: 'action': is repeated; remove one", fault)
 
 
@@ -243,8 +243,10 @@ def test_a_decision_changes_its_group_alone(
 
 def test_comments_around_an_entry_stay() -> None:
     two = [PlannedGroup(f"g-{n}", "t", 2, Action.LEAVE) for n in (1, 2)]
-    text = plan_text(plan(*two), {"g-2": ["difference: x"]})
-    by_hand = text.replace("count: 2\n    action: leave\n", "count: 2\n    action: leave  # no\n\n")
+    plan_file = plan_text(plan(*two), {"g-2": ["difference: x"]})
+    by_hand = plan_file.replace(
+        "count: 2\n    action: leave\n", "count: 2\n    action: leave  # no\n\n"
+    )
 
     changed = decide(by_hand, ["g-1"], Action.REDRIVE)
 
@@ -259,15 +261,15 @@ LONG = Patch('[{"op":"remove","path":"/a"},{"op":"add","path":"/n","value":1.10}
 
 def test_several_groups_are_decided_at_once() -> None:
     made = [PlannedGroup(f"g-{n}", "t", 1, Action.LEAVE, note=f"n{n}") for n in range(4)]
-    text = plan_text(plan(*made))
+    plan_file = plan_text(plan(*made))
 
-    changed = read_plan(decide(text, ["g-3", "g-1", "g-3"], Action.DISCARD, "why"))
+    changed = read_plan(decide(plan_file, ["g-3", "g-1", "g-3"], Action.DISCARD, "why"))
 
     actions = [group.action.value for group in changed.groups]
     assert actions == ["leave", "discard", "leave", "discard"]
     assert [group.note for group in changed.groups] == ["n0", "why", "n2", "why"]
     with pytest.raises(InputError, match="has no group g-9"):
-        decide(text, ["g-1", "g-9"], Action.LEAVE)
+        decide(plan_file, ["g-1", "g-9"], Action.LEAVE)
 
 
 @given(
@@ -283,19 +285,19 @@ def test_a_patch_changes_its_group_alone(
     old = Edit(before, attributes) if before or attributes else None
     new = Edit(after, attributes) if after or attributes else None
     original = plan(replace(group, edit=old), *others)
-    text = plan_text(original)
+    plan_file = plan_text(original)
 
-    changed = with_patch(text, "g-1", after)
+    changed = with_patch(plan_file, "g-1", after)
 
     assert read_plan(changed).groups == (replace(group, edit=new), *others)
     # And back again, to the character, where the patch stood at the same place.
     if before is not None and after is not None:
-        assert with_patch(changed, "g-1", before) == text
+        assert with_patch(changed, "g-1", before) == plan_file
 
 
 def test_a_patch_replaces_one_that_a_person_wrote() -> None:
-    text = plan_text(plan(PlannedGroup("g-1", "t", 1, Action.LEAVE, Edit(ZIP), "kept")))
-    head, _, tail = text.partition("    edit:\n")
+    plan_file = plan_text(plan(PlannedGroup("g-1", "t", 1, Action.LEAVE, Edit(ZIP), "kept")))
+    head, _, tail = plan_file.partition("    edit:\n")
     by_hand = f"""{head}    edit:
       # the zip that the shop corrected
       - op: replace
@@ -306,24 +308,24 @@ def test_a_patch_replaces_one_that_a_person_wrote() -> None:
     assert tail.count("\n") == 1
 
     assert read_plan(by_hand).groups[0].edit == Edit(Patch(ZIP.text.replace("10115", "1")))
-    assert with_patch(by_hand, "g-1", ZIP) == text
+    assert with_patch(by_hand, "g-1", ZIP) == plan_file
     assert with_patch(by_hand, "g-1", None) == head
 
 
 @pytest.mark.parametrize("entry", ["  - {id: g-1, action: leave}", "- id: g-1\n  action: leave"])
 def test_an_entry_of_another_layout_is_written_again(entry: str) -> None:
-    text = plan_text(plan()).replace("groups: []\n", f"groups:\n{entry}\n")
+    plan_file = plan_text(plan()).replace("groups: []\n", f"groups:\n{entry}\n")
 
-    [group] = read_plan(with_patch(decide(text, ["g-1"], Action.REDRIVE), "g-1", ZIP)).groups
+    [group] = read_plan(with_patch(decide(plan_file, ["g-1"], Action.REDRIVE), "g-1", ZIP)).groups
 
     assert (group.action, group.edit) == (Action.REDRIVE, Edit(ZIP))
 
 
 def test_groups_in_one_line_are_for_a_person() -> None:
-    text = plan_text(plan()).replace("groups: []", "groups: [{id: g-1, action: leave}]")
+    plan_file = plan_text(plan()).replace("groups: []", "groups: [{id: g-1, action: leave}]")
 
     with pytest.raises(InputError, match=r"groups\[0\]: is written in an unusual way"):
-        with_patch(text, "g-1", ZIP)
+        with_patch(plan_file, "g-1", ZIP)
 
 
 LAUGHS = "\n".join(

@@ -197,19 +197,19 @@ def test_history_reads_as_it_is_stored(
     words = ["show", "--archive", archive.root, *ASKED[name]]
     code = main(words)
     printed = capsys.readouterr()
-    text = f"{printed.out}{printed.err}exit code {code}\n"
+    printed_text = f"{printed.out}{printed.err}exit code {code}\n"
     if "--body" in words:
         monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
         monkeypatch.setenv("NO_COLOR", "1")
         main(words)
-        text += f"--- on a screen\n{capsys.readouterr().out}"
+        printed_text += f"--- on a screen\n{capsys.readouterr().out}"
 
-    assert "\x9b" not in text
+    assert "\x9b" not in printed_text
     if name == "a dead letter":
         main([*words, "--json"])
-        assert not re.search(r"order|acme|example\.org", text + capsys.readouterr().out)
-    text = re.sub(r"\x1b\[[0-9;]*m", "", text).replace(archive.root, "ARCHIVE")
-    assert_stored("show", name, text)
+        assert not re.search(r"order|acme|example\.org", printed_text + capsys.readouterr().out)
+    printed_text = re.sub(r"\x1b\[[0-9;]*m", "", printed_text).replace(archive.root, "ARCHIVE")
+    assert_stored("show", name, printed_text)
 
 
 def test_unmasked_body_is_shown_as_it_is(archive: Archive, capsys: Capture) -> None:

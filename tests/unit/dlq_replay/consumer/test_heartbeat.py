@@ -186,10 +186,10 @@ STORIES = {
 def test_messages_are_hidden_as_it_is_stored(name: str, caplog: pytest.LogCaptureFixture) -> None:
     """Each story ends with the number of calls to SQS, the last ones, and with what was logged."""
     story = Story()
-    text = story.tell(STORIES[name])
+    story_text = story.tell(STORIES[name])
 
     logged = [f"log: {story.named(log_message)}" for log_message in caplog.messages]
-    assert_stored("heartbeats", name, "\n".join([text, *logged]))
+    assert_stored("heartbeats", name, "\n".join([story_text, *logged]))
     handles = [message["ReceiptHandle"] for message in story.work.received]
     assert not [handle for handle in handles if handle in caplog.text]
 
