@@ -413,17 +413,17 @@ def _ascii(subject: str) -> str:
 def _counts(waiting: Waiting) -> str:
     lines = [
         f"{_WORDS[waiting.dimension]}: {line_of(waiting.queues)}",
-        f"In the parked queue: {waiting.parked}",
+        f"In the parked queue: {waiting.parked:,}",
     ]
     if waiting.pending is not None:
         days = waiting.oldest_pending_seconds // 86_400
         age = f", the oldest for {days} days" if days else ""
-        lines.append(f"Pending in the archive: {waiting.pending}{age}")
+        lines.append(f"Pending in the archive: {waiting.pending:,}{age}")
 
     if waiting.blocked:
         most = ", ".join(f"{message_id} ({count})" for message_id, count in waiting.blockers)
         sentence = (
-            f"Of them, {waiting.blocked} wait behind an earlier message of their message group, "
+            f"Of them, {waiting.blocked:,} wait behind an earlier message of their message group, "
             f"which comes first: {most}"
         )
         lines.append(_wrapped(sentence))

@@ -39,6 +39,8 @@ from dlq_replay.aws.returns_table import ReturnsTable
 from dlq_replay.wire.attributes import MessageAttribute
 from dlq_replay.wire.context import FailureError
 from dlq_replay.wire.message import Message
+from functions.reminder.notice import Redrive, RedriveState
+from functions.reminder.readings import read_redrive
 from local_sqs.clock import VirtualClock
 from local_sqs.faults import Effect, Fault
 from local_sqs.model import SqsModel
@@ -51,6 +53,7 @@ from tests.simulation.event_source import EventSource, collect
 from tests.simulation.ramp_world import RampWorld
 from tests.support.approved_plan import planned
 from tests.support.builders import context, counter, filler, message
+from tests.support.folder_s3 import FolderS3
 from tests.support.processes import Died, die
 from tests.support.sqs_driver import redrive_policy
 from tests.support.stops import sentence_of
@@ -601,6 +604,32 @@ def test_a_run_that_waits_for_a_verdict_gives_the_lock_back_and_ends_if_another_
     last = first if is_over else job.run()
     assert {*job.verdicts(last).values()} == {Verdict.SENT}
     assert job.handled() == list(range(20))
+
+
+def test_a_notice_says_how_a_ramp_goes(
+    job: Job, world: RampWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The function that notifies reads the files of the archive by code of its own."""
+    job.begin(two_groups())
+    states: list[tuple[RedriveState, list[int]]] = []
+
+    def look() -> Redrive | None:
+        s3: Any = FolderS3(Path(job.archive.root))
+        environment = {"ARCHIVE_BUCKET": "archive", "ARCHIVE_PREFIX": ""}
+        going_on = read_redrive(s3, environment, datetime.now(UTC))
+        if going_on:
+            assert going_on.plan_id == job.plan_id
+            sizes = [step.messages + step.proven + step.left for step in going_on.steps]
+            states.append((going_on.state, sizes))
+        return going_on
+
+    after_each_step(monkeypatch, lambda _: look())
+    world.last = look
+    job.run()
+
+    assert states[0] == (RedriveState.SENDING, [20])
+    assert RedriveState.WAITING in {state for state, _ in states}
+    assert look() is None
 
 
 def test_a_run_that_lost_the_lock_without_knowing_begins_no_other_step(
