@@ -15,3 +15,14 @@ document.addEventListener(
   },
   true,
 );
+
+// What the theme leaves out for people who listen, or use the keyboard: a name for the search; each pair of copy buttons
+// is no navigation; and a table that is wider than the page can be scrolled.
+const completeTheme = () => {
+  document.querySelector(".md-search[role=dialog]")?.setAttribute("aria-label", "Search");
+  for (const table of document.querySelectorAll(".md-typeset__scrollwrap:not([tabindex])")) {
+    if (table.scrollWidth > table.clientWidth) table.tabIndex = 0;
+  }
+  for (const buttons of document.querySelectorAll(".md-code__nav:not([role])")) buttons.setAttribute("role", "none");
+};
+new MutationObserver(completeTheme).observe(document.documentElement, { childList: true, subtree: true });

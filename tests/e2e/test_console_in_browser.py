@@ -186,7 +186,7 @@ def test_the_bar_covers_no_row_that_has_the_focus_and_moves_none(
     browser: Browser, tmp_path: Path
 ) -> None:
     archive = archive_from(tmp_path, many_findings(60), lambda *_: "{}", 1)
-    with desk(browser, console_of(archive)) as it:
+    with desk(browser, console_of(archive), reduced_motion="reduce") as it:
         page = it.page
         bar = page.locator(".bar-of-actions")
         for width in (1280, 390):
@@ -212,6 +212,7 @@ def test_the_bar_covers_no_row_that_has_the_focus_and_moves_none(
             button.focus()
             expect(button).to_be_in_viewport(ratio=1)
             assert page.evaluate(_IS_UNCOVERED), width
+            assert_fits_and_is_accessible(page, [width])
 
 
 def test_a_range_of_the_chart_filters_the_list(browser: Browser, tmp_path: Path) -> None:

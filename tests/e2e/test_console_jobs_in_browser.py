@@ -13,12 +13,14 @@ import boto3
 import pytest
 from playwright.sync_api import Browser, expect
 
+from dlq.archive.group_records import add_statement
 from dlq.console.jobs import Jobs
+from dlq.explain.triage import Statement
 from local_sqs.server import serve_in_thread
 from tests.e2e.test_console_in_browser import WIDTHS, desk
 from tests.e2e.watched_browser import assert_fits_and_is_accessible
 from tests.support.console_jobs import PARKED, QUEUES, DeadJobs, a_problem, redrive_answer
-from tests.support.console_world import a_dead_letter, archive_with, console_of, opened
+from tests.support.console_world import NOW, a_dead_letter, archive_with, console_of, opened
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -48,6 +50,8 @@ def paths(world: DeadJobs, text: str) -> list[str]:
     at_once = world.dry_run(**seen)
     halted_answer = redrive_answer(world, {"sent": 3, "halted": 17}, run_id="r", ramp=ramp)
     halted = world.ended(executed, halted_answer, 3, f"dlq: {text}\n{text}\n")
+    statement = Statement(NOW, "ada@desk", halted=text)
+    add_statement(world.archive, world.group_id, statement)
     died = world.ended(executed, exit_code=None)
     died.folder.joinpath("progress.jsonl").write_text(
         json.dumps({"label": text, "seconds": 9, "text": text}) + "\n"

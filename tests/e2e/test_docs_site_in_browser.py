@@ -124,14 +124,13 @@ PAGES = ["index", "first-week", "troubleshooting", "reference"]
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", PAGES)
-def test_words_can_be_read_and_links_be_told(
-    page: Page, name: str, scheme: Literal["light", "dark"]
-) -> None:
-    """Of axe's rules those that the project's own style decides; the rest is the theme's."""
+def test_pages_are_accessible(page: Page, name: str, scheme: Literal["light", "dark"]) -> None:
     site = page.url.rpartition("/")[0]
     page.emulate_media(color_scheme=scheme)
     page.goto(f"{site}/{name}.html")
 
-    results = Axe().run(page, options={"runOnly": ["color-contrast", "link-in-text-block"]})
+    # docs/site.js completes what the theme leaves out, once it is there.
+    expect(page.locator(".md-search")).to_have_attribute("aria-label", "Search")
+    results = Axe().run(page)
 
     assert results.violations_count == 0, results.generate_report()
