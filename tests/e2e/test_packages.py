@@ -236,7 +236,10 @@ def test_the_same_sources_give_the_same_bytes(packed: Path, tmp_path: Path) -> N
 
 
 def package_with_sam(target: Path, aws_url: str) -> None:
-    """Write the packaged template to *target*; its files go to the bucket ``artefacts``."""
+    """Write the packaged template to *target*; its files go to the bucket ``artefacts``.
+
+    sam takes ``--no-resolve-s3`` only behind the bucket.
+    """
     options = {
         "--template-file": BUILD / "template.yaml",
         "--s3-bucket": "artefacts",
@@ -245,7 +248,7 @@ def package_with_sam(target: Path, aws_url: str) -> None:
     }
     words = [str(word) for option in options.items() for word in option]
     subprocess.run(
-        [ROOT / ".tools" / "sam" / "bin" / "sam", "package", "--no-resolve-s3", *words],
+        [ROOT / ".tools" / "sam" / "bin" / "sam", "package", *words, "--no-resolve-s3"],
         cwd=ROOT,
         env={**os.environ, "AWS_ENDPOINT_URL": aws_url, "SAM_CLI_TELEMETRY": "0"},
         check=True,
