@@ -461,15 +461,20 @@ def _groups(
     parts = [_wrapped(heading, indent="")]
     names_queue = bool(waiting.by_queue)
     for group in named[:most_groups]:
-        end = f"group: {group.group_id}"
-        if has_commands:
-            end = f"dlq redrive --group {group.group_id} --stack {waiting.stack}"
+        end = _command(group, waiting.stack) if has_commands else f"group: {group.group_id}"
         parts.append(_group(group, end, names_queue=names_queue))
     if len(named) > most_groups:
         parts.append(f"and {len(named) - most_groups} more: see dlq groups")
     if named[0].status == "halted":
         parts.append(_OF_HALTED)
     return parts
+
+
+def _command(group: Group, stack: str) -> str:
+    """Return the command about a group. A redrive of a halted one would send nothing."""
+    if group.status == "halted":
+        return f"once it is fixed: dlq decide {group.group_id} redrive --stack {stack}"
+    return f"dlq redrive --group {group.group_id} --stack {stack}"
 
 
 def _group(group: Group, end: str, *, names_queue: bool) -> str:
@@ -548,7 +553,7 @@ halted, regressed or new, or messages wait that nothing has grouped."""
 
 _OF_HALTED = """\
 Halted: too much of a redrive failed again. Nothing more of the group is sent
-until somebody decides again: dlq decide ID redrive"""
+until somebody decides again, and then redrives."""
 
 _MEANINGS: Mapping[str, str] = {
     "1": "Spark itself failed",
