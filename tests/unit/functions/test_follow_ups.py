@@ -369,7 +369,7 @@ def test_a_follow_up_to_a_run_names_what_is_halted_regressed_or_new_and_was_not_
 
     notices = account.notices()
     assert len(notices) == (1 if named else 0)
-    commands = re.findall("redrive --group g-000000000(.)", str(notices))
+    commands = re.findall(r"dlq (?:redrive --group|decide) g-000000000(.)", str(notices))
     assert sorted(commands) == list(named)
 
 
