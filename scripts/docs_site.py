@@ -43,8 +43,11 @@ OF_PROJECT = (
 )
 """Beginnings of the addresses of pages for those who change or check the project."""
 
-PROJECT_BOOST = 0.3
+PROJECT_WEIGHT = 0.3
 """Weight in the search of a page of the project: who is on call looks for another one."""
+
+WEIGHTS = {"reference.md": 0.6}
+"""Weights of other pages. The reference has the words of all, and of no question the answer."""
 
 _PLACES = {page: path for path, page in ELSEWHERE.items()}
 _FENCE = re.compile(r"(^ *```.*?^ *```)", re.MULTILINE | re.DOTALL)
@@ -75,8 +78,9 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:  # noqa: ANN401 - MkDocs's own
     """Return the page with links that the site knows; weigh it for the search."""
     uri = page.file.src_uri
-    if uri.startswith(OF_PROJECT):
-        page.meta["search"] = {"boost": PROJECT_BOOST}
+    weight = PROJECT_WEIGHT if uri.startswith(OF_PROJECT) else WEIGHTS.get(uri)
+    if weight:
+        page.meta["search"] = {"boost": weight}
 
     parts = _FENCE.split(markdown)
     # Every second one is a block of code.
