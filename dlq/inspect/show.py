@@ -40,6 +40,7 @@ from dlq.errors import InputError
 from dlq.explain.grouping import fits, has_data, words_that_differ
 from dlq.explain.signature.mask import Masks, compile_masks
 from dlq.explain.signature.signature import SIGNED, frames_of, keys_of
+from dlq.figures import counted
 from dlq.inspect.outcomes import Outcome, read_outcomes
 from dlq.plan.plan import Plan
 from dlq.plan.plan_file import find_plan
@@ -471,11 +472,11 @@ def _only_id(archive: Archive, start: str) -> str:
     """
     matches = ids_that_begin(archive, start) if len(start) >= _LEAST_START else {}
     if not matches:
+        drains = counted(len(drain_ids(archive)), "drain")
         raise InputError(
-            f"message {start}: none of the {len(drain_ids(archive)):,} drains in archive "
-            f"{archive.root} brought it, under this id or as first id, and no redrive sent it; it "
-            "may still be in a queue: look there with dlq find ID --queue QUEUE, or collect, then "
-            "ask again"
+            f"message {start}: not in the {drains} of archive {archive.root}, under this id or as "
+            "first id, and no redrive sent it; it may still be in a queue: look there with "
+            "dlq find ID --queue QUEUE, or collect, then ask again"
         )
     if len(matches) > 1:
         ids = sorted(matches.values())

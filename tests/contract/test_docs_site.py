@@ -84,7 +84,7 @@ def test_each_message_of_a_command_is_found_by_the_search(searched: str) -> None
 
 def test_what_the_documents_say_of_a_message_stands_below_it() -> None:
     page = messages.page()
-    section = page.partition("### `message …: none of the … drains")[2].partition("\n### ")[0]
+    section = page.partition("### `message …: not in the … of archive")[2].partition("\n### ")[0]
     line = page.partition("### `halted: …: more failed again than allowed")[2].partition("\n### ")[
         0
     ]

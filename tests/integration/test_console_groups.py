@@ -488,7 +488,7 @@ def test_a_message_s_history_has_every_run(tmp_path: Path) -> None:
             assert text in page
     unknown = browser.get("/messages/m-9999")
     assert unknown.status_code == 422
-    assert "none of the 1 drains" in unknown.text
+    assert "not in the 1 drain of" in unknown.text
 
 
 OUR_TAGS = {

@@ -250,7 +250,7 @@ def test_run_is_shown_with_its_reason_and_what_came_back(
     assert main(["show", "--archive", returned.archive.root, RUN]) == 0
     assert "what fails again cannot be known: no --failure-table" in capsys.readouterr().out
     assert main(returned.words("show", RUN[:-1] + "b")) == 2
-    assert "none of the 1 drains" in capsys.readouterr().err
+    assert "not in the 1 drain of" in capsys.readouterr().err
 
 
 def test_run_that_ended_early_is_shown_with_its_cause(sending: Sending, capsys: Capture) -> None:

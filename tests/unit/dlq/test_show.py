@@ -123,8 +123,8 @@ def test_the_beginning_of_an_id_is_enough(archive: Archive, start: str) -> None:
     [
         ("copy", "several messages begin with copy: copy-1, copy-9\n"),
         # Of fewer characters nobody means one message.
-        ("cop", "message cop: none of the 3 drains"),
-        ("copy-3", "message copy-3: none of the 3 drains"),
+        ("cop", "message cop: not in the 3 drains"),
+        ("copy-3", "message copy-3: not in the 3 drains"),
     ],
 )
 def test_a_beginning_that_names_no_one_message_is_refused(
@@ -268,7 +268,7 @@ def test_a_mask_of_the_caller_hides_more(archive: Archive, capsys: Capture) -> N
 
 
 def test_empty_archive_knows_no_message(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"none of the 0 drains in archive .*new brought it"):
+    with pytest.raises(InputError, match=r"not in the 0 drains of archive .*new, under"):
         show(ShowOptions(str(tmp_path / "new"), "m-1"))
 
 
