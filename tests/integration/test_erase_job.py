@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 import shlex
 import time
 from collections.abc import Callable, Iterator
@@ -27,6 +28,7 @@ from dlq.redrive.restore import restore
 from dlq.stack.glue_runs import read_result
 from dlq_replay.wire.context import FailureError
 from dlq_replay.wire.message import SendEntry
+from tests.contract.template import ROOT
 from tests.integration.conftest import Capture, MakeQueue
 from tests.integration.spark_world import (
     analyzed,
@@ -85,6 +87,19 @@ def test_every_copy_of_a_dead_letter_goes_and_plans_go_on_with_the_rest(
     assert "1 message of the plan is gone: erased or expired" in sent.notes
     assert erased(engine, archive, "m-jane").messages == 0
     assert unnamed_files(tmp_path / "archive") == []
+
+
+def test_condition_of_the_document_takes_whole_words(engine: Engine, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "erase.md").read_text(encoding="utf-8")
+    condition = re.findall('--where "(.+)"', page)[0]
+    of_anna = ('{"to": "Anna@example.com"}', "anna@example.com", "write to anna@example.com.")
+    of_others = ("joanna@example.com", "x.anna@example.com", "anna@example.com.au")
+    letters = [message(body=body, message_id=body) for body in (*of_anna, *of_others)]
+    archive = archive_of(tmp_path, letters)
+
+    erase(engine, archive, EraseRequest(where=condition, execute=True, reason="asked to"))
+
+    assert archived_ids(archive) == sorted(of_others)
 
 
 def test_condition_is_not_written_down(engine: Engine, tmp_path: Path, capsys: Capture) -> None:
