@@ -221,6 +221,17 @@ def parts_of(name: str) -> dict[str, str]:
     return dict(zip(headings, texts, strict=True))
 
 
+def test_the_table_and_the_section_of_an_alarm_agree_whether_it_can_wait() -> None:
+    rows = re.findall(r"^\| \[(\w+Alarm)\].* \| \**([^|*]+)\** \|$", RUNBOOK, re.MULTILINE)
+
+    assert sorted(name for name, _ in rows) == sorted(ALARMS | FLEET_ALARMS)
+    for name, wait in rows:
+        assert parts_of(name)["Can it wait"].startswith(wait.strip())
+    pages = {name for name, wait in rows if wait.strip() != "until the morning"}
+    chat = (ROOT / "docs/chat.md").read_text("utf-8")
+    assert pages == set(re.findall(r"`(\w+Alarm)`", chat.partition("## PagerDuty")[2]))
+
+
 def test_the_documents_have_each_alarm_once_and_no_other() -> None:
     sections = re.findall(r"^### (\w+Alarm)$", RUNBOOK, re.MULTILINE)
     listed = re.findall(r"^\| \[(\w+Alarm)\]", RUNBOOK, re.MULTILINE)
