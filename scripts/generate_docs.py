@@ -241,12 +241,13 @@ def install(*, is_published: bool = IS_PUBLISHED) -> Lines:
 
 
 def install_elsewhere(*, is_published: bool = IS_PUBLISHED) -> Lines:
-    """Return the commands for a machine without a checkout: docs/install.md."""
+    """Return the commands from a checkout, and those from a release: docs/install.md."""
     package = "sqs-dlq-replay"
     if not is_published:
         package = f"./sqs_dlq_replay-{__version__}-py3-none-any.whl"
-        yield UNPUBLISHED
-        yield "`make wheel` writes it into `dist/`, and a release has it. No checkout is needed:"
+        yield from install(is_published=False)
+        yield ""
+        yield "From a release, once there is one, without a checkout:"
         yield ""
     yield "```sh"
     yield TESTED
