@@ -289,7 +289,7 @@ def costs() -> Lines:
 
     parked = million_parked()
     return f"""\
-| | list price |
+| what | list price |
 |---|---|
 | at rest, a month | **{dollars(polling + alarms + DASHBOARD)}**: polling {dollars(polling)} \
 ({POLLS:,} requests), alarms {dollars(alarms)} ({watched} metrics), dashboard \
@@ -381,7 +381,7 @@ def parameter_names() -> Lines:
     for title, group in _groups():
         parameters = ", ".join(f"`{name}` ({_default(name)})" for name in group)
         rows.append((title, parameters))
-    return table(("", "parameters (defaults)"), rows)
+    return table(("group", "parameters (defaults)"), rows)
 
 
 ROLES = {

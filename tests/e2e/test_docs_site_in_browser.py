@@ -131,7 +131,7 @@ def test_words_can_be_typed_into_the_search(page: Page, typed: str, searched: st
     assert first_heading(page)
 
 
-PAGES = ["index", "first-week", "troubleshooting", "reference"]
+PAGES = ["index", "first-week", "troubleshooting", "reference", "growth", "real-account"]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
