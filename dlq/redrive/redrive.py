@@ -269,7 +269,9 @@ class _DestinationSender:
         ready: list[str] = []
 
         def is_over() -> bool:
-            ready.extend(url for url, ramp in self.waiting.items() if ramp.is_wait_over())
+            for url, ramp in self.waiting.items():
+                if ramp.look():
+                    ready.append(url)
             if not ready and self.runner.lock:
                 self.runner.lock.release()
             return bool(ready)

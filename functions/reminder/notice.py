@@ -270,15 +270,15 @@ def daily_notice(waiting: Waiting) -> Notice:
     headline = _headline(waiting)
 
     def text(most_groups: int) -> str:
-        parts = [
+        heading = "Groups, each with its messages at the last analysis:"
+        return _paragraphs(
             _counts(waiting),
             _redrive(waiting),
             _queues(waiting),
-            *_groups(waiting, "Groups, each with its messages at the last analysis:", most_groups),
+            _groups(waiting, heading, most_groups),
             _next_steps(waiting, _daily_command(waiting)),
             _DAILY,
-        ]
-        return "\n\n".join(filter(None, parts))
+        )
 
     return _notice(headline, _subject(waiting, headline), text, _MOST_GROUPS)
 
@@ -304,15 +304,14 @@ def alarm_notice(waiting: Waiting, alarm: str) -> Notice:
         )
 
     def text(most_groups: int) -> str:
-        parts = [
+        return _paragraphs(
             _wrapped(opening, indent=""),
             _counts(waiting),
             _redrive(waiting),
             # With what just arrives unexplained, no group has a command.
-            *_groups(waiting, heading, most_groups, has_commands=False),
+            _groups(waiting, heading, most_groups, has_commands=False),
             _next_steps(waiting, _alarm_command(waiting)),
-        ]
-        return "\n\n".join(filter(None, parts))
+        )
 
     subject = _ascii(f"{headline}, {_WORDS[waiting.dimension].lower()} {waiting.queues}")
     return _notice(headline, subject, text, _MOST_GROUPS_OF_A_FOLLOW_UP)
@@ -327,14 +326,13 @@ def run_notice(waiting: Waiting) -> Notice:
     )
 
     def text(most_groups: int) -> str:
-        parts = [
+        return _paragraphs(
             _wrapped(opening, indent=""),
             _counts(waiting),
             _redrive(waiting),
-            *_groups(waiting, "", most_groups),
+            _groups(waiting, "", most_groups),
             _next_steps(waiting, _SEE_GROUPS),
-        ]
-        return "\n\n".join(filter(None, parts))
+        )
 
     return _notice(headline, _subject(waiting, headline), text, _MOST_GROUPS_OF_A_FOLLOW_UP)
 
@@ -417,7 +415,7 @@ def _counts(waiting: Waiting) -> str:
     ]
     if waiting.pending is not None:
         days = waiting.oldest_pending_seconds // 86_400
-        age = f", the oldest for {days} days" if days else ""
+        age = f", the oldest for {_counted(days, 'day')}" if days else ""
         lines.append(f"Pending in the archive: {waiting.pending:,}{age}")
 
     if waiting.blocked:
@@ -450,13 +448,11 @@ def _queues(waiting: Waiting) -> str:
     return "\n".join(lines)
 
 
-def _groups(
-    waiting: Waiting, heading: str, most_groups: int, *, has_commands: bool = True
-) -> list[str]:
-    """Return the paragraphs on up to *most_groups* groups; none if there are no groups."""
+def _groups(waiting: Waiting, heading: str, most_groups: int, *, has_commands: bool = True) -> str:
+    """Return the paragraphs on up to *most_groups* groups; empty if there are no groups."""
     named = waiting.named
     if not named:
-        return []
+        return ""
 
     parts = [_wrapped(heading, indent="")]
     names_queue = bool(waiting.by_queue)
@@ -467,7 +463,7 @@ def _groups(
         parts.append(f"and {len(named) - most_groups} more: see dlq groups")
     if named[0].status == "halted":
         parts.append(_OF_HALTED)
-    return parts
+    return _paragraphs(*parts)
 
 
 def _command(group: Group, stack: str) -> str:
@@ -529,6 +525,11 @@ def _next_steps(waiting: Waiting, command: _Command) -> str:
     if waiting.archive:
         lines.append(f"The archive: {waiting.archive}")
     return "\n".join(lines)
+
+
+def _paragraphs(*parts: str) -> str:
+    """Return the parts that are not empty, an empty line between two."""
+    return "\n\n".join(filter(None, parts))
 
 
 def _messages(groups: Sequence[Group]) -> int:

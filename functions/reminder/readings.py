@@ -74,6 +74,9 @@ _COUNT_METRICS = ("ApproximateNumberOfMessagesVisible", "ApproximateNumberOfMess
 _DAMAGE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, OSError)
 """Exceptions of a record that somebody changed."""
 
+_UNREADABLE = (*_DAMAGE, BotoCoreError, ClientError, RecursionError)
+"""Exceptions of a record that is damaged, that S3 does not give, or whose JSON is too deep."""
+
 
 class ListedKey(NamedTuple):
     """A key of the archive, and when S3 wrote it last."""
@@ -346,7 +349,7 @@ def read_redrive(s3: "S3Client", environment: Mapping[str, str], now: datetime) 
     """
     try:
         return _Redrives(s3, environment).read(now)
-    except (*_DAMAGE, BotoCoreError, ClientError, RecursionError):
+    except _UNREADABLE:
         return None
 
 
@@ -392,7 +395,7 @@ class _Redrives:
         redrive = Redrive(state, lock.plan_id, lock.who, lock.began_at, lock.changed_at)
         try:
             return self._with_steps(redrive)
-        except (*_DAMAGE, BotoCoreError, ClientError, RecursionError):
+        except _UNREADABLE:
             return redrive
 
     def _newest_lock(self) -> _Lock | None:

@@ -244,11 +244,12 @@ def _read(archive: Archive, base: OpenSet, reopened: set[str]) -> tuple[Messages
     unread, repeated = _read_rows(archive, unread_drains)
     has_row = is_in(unread["message_id"], rows["message_id"])
     again = unread.filter(has_row)
-    before = rows.filter(is_in(rows["message_id"], again["message_id"]))
-    shared = {pair for pair in base.shared if digests.keys() >= set(pair)}
-    shared |= _shared_drains([before, again, repeated])
-
     fresh = _without(unread, has_row)
+
+    # A message has its row where it was read first, and is in the other drains again.
+    before = rows.filter(is_in(rows["message_id"], again["message_id"]))
+    shared = _still_shared(base, digests) | _shared_drains([before, again, repeated])
+
     if fresh.num_rows:
         claims.final.extend(_reread_claims(archive, base, claims, fresh))
     rows = _with_fresh(rows, fresh)
@@ -343,6 +344,11 @@ def _covered_drains(
         # A claim does not name its drains: the message may be in any of them.
         return set()
     return drains - _with_shared(changed, base.shared)
+
+
+def _still_shared(base: OpenSet, digests: Mapping[str, str]) -> set[tuple[str, str]]:
+    """Return the pairs of *base* of which both drains are there."""
+    return {pair for pair in base.shared if digests.keys() >= set(pair)}
 
 
 def _with_shared(drains: Collection[str], shared: Collection[tuple[str, str]]) -> set[str]:

@@ -81,7 +81,7 @@ _OTHERS_ACTED = (
 class Ramp:
     """The ramp of one run to one destination.
 
-    ``begin`` it; while it waits, look by ``is_wait_over`` and then let it ``go_on``.
+    ``begin`` it; while it waits, ``look``; when the wait is over, let it ``go_on``.
 
     Attributes:
         runner: sends the steps. Its archive lock may be given back while the ramp waits.
@@ -213,7 +213,7 @@ class Ramp:
                     return stop
                 continue
 
-            if not self.is_wait_over():
+            if not self.look():
                 return None
             self._wait_until = None
             turn = self._turn()
@@ -255,11 +255,11 @@ class Ramp:
         """Why no group has its next step now; see ``Verdicts.why_not``."""
         return self._verdicts.why_not(self._left)
 
-    def is_wait_over(self) -> bool:
-        """Look; return whether a group may have its next step.
+    def look(self) -> bool:
+        """Look how the last step went; return whether the wait for a verdict is over.
 
-        It is over also where nothing becomes known that could be known soon. Two looks within half
-        of ``look_seconds`` are one: queues would say the same.
+        It is over where a group may have its next step, and where nothing becomes known that could
+        be known soon. Two looks within half of ``look_seconds`` are one: queues would say the same.
         """
         verdicts = self._verdicts
         now = verdicts.now_seconds()
