@@ -17,7 +17,7 @@ from random import Random
 from threading import Semaphore, Thread, current_thread
 from typing import Any, BinaryIO
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dlq.archive.ledger.claims import (
@@ -292,10 +292,11 @@ class Driver:
         ):
             rows = strongest(claimed_table(archive), "message_id").to_pylist()
             states = {row["message_id"]: row["state"] for row in rows}
-            assert Disposition.IN_PROGRESS not in states.values()
-
             begin(archive, PLAN, actor.name, seconds=actor.now())
             require_newest(archive, lock.view)
+            # A run that has lost the lock may see what another one claims, and does not come here.
+            assert Disposition.IN_PROGRESS not in states.values()
+
             chunks = resolved(self.chunks, states, self.unconfirmed, is_fifo=actor.world.is_fifo)
 
             def send(task: Actor) -> None:
@@ -428,6 +429,8 @@ def check_settled(world: StoreAndQueue, messages: Sequence[OutgoingMessage]) -> 
 
 @settings(max_examples=300)
 @given(st.integers(), st.booleans(), st.booleans())
+# A run loses the lock before it has read what is claimed.
+@example(9_438_468_815_373_932_108_447_744, False, True)  # noqa: FBT003 - as drawn
 def test_no_message_is_claimed_twice_and_each_is_claimed_in_the_end(
     seed: int, is_fifo: bool, has_expiry: bool
 ) -> None:
